@@ -32,7 +32,8 @@ def start_postgres(places: Places) -> subprocess.Popen:
         places,
         "postgres",
         [str(binaries / "postgres"), "-D", str(places.postgres_data), "-k", str(places.sockets),
-         "-c", "listen_addresses=", "-c", "max_connections=200", "-c", "shared_buffers=256MB", "-c", "log_min_messages=warning"],
+         "-c", "listen_addresses=", "-c", "max_connections=200",
+         "-c", "shared_buffers=256MB", "-c", "log_min_messages=warning"],
     )  # fmt: skip
     _wait(
         places, "postgres", process, [str(binaries / "pg_isready"), "-q", "-h", str(places.sockets), "-d", "postgres"]

@@ -1,0 +1,201 @@
+"""Workloads as plain processes, for machines without a container engine. Same contract, no isolation but the lease's.
+
+Each workload has a folder ``STATE/workloads/LEASE-ATTEMPT`` and a keeper process (:mod:`agents.containers.keeper`) that
+outlives the agent. Everything is found again from the folder and /proc; a pid counts only with its start time.
+"""
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.containers.contract import EngineError, HostUse, Running, WorkloadRefused
+from agents.containers.environment import checked_command, lease_environment
+from agents.containers.hostuse import HostMeter
+from agents.containers.logfiles import read_log
+from agents.containers.processes import (
+    descendants,
+    environment_of,
+    is_same,
+    send,
+    send_group,
+    with_environment,
+)
+from agents.diskfiles import write_atomically
+from agents.protocol import DesiredLease
+
+_START_SECONDS = 15.0
+_ROOT = Path(__file__).resolve().parents[2]
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class _Pids:
+    keeper: int
+    keeper_ticks: int
+    child: int
+    child_ticks: int
+
+    def keeper_lives(self) -> bool:
+        return is_same(self.keeper, self.keeper_ticks)
+
+    def child_lives(self) -> bool:
+        return is_same(self.child, self.child_ticks)
+
+
+class ProcessEngine:
+    """See :class:`agents.containers.contract.Engine`. One agent, one folder."""
+
+    name = "process"
+
+    def __init__(self, state: Path) -> None:
+        self._folder = (state / "workloads").resolve()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._keepers: dict[str, subprocess.Popen[bytes]] = {}
+        self._meter = HostMeter()
+
+    def running(self) -> tuple[Running, ...]:
+        self._reap()
+        found = (self._read(path) for path in sorted(self._folder.iterdir()))
+        return tuple(running for running in found if running is not None)
+
+    def start(self, lease: DesiredLease, device: str) -> Running:
+        folder = self._folder / f"{lease.lease_id}-{lease.attempt}"
+        present = self._read(folder)
+        if present is not None and present.alive:
+            return present
+        command = checked_command(lease)
+        environment = self._environment(lease, device, folder)
+        if folder.exists():
+            shutil.rmtree(folder)
+        (folder / "home").mkdir(parents=True, mode=0o700)
+        spec = {"lease_id": lease.lease_id, "command": command, "environment": environment,
+                "cpus": lease.workload.cpus, "memory_mib": lease.workload.memory_mib}
+        write_atomically(folder / "spec.json", json.dumps(spec).encode())
+        try:
+            self._launch(folder)
+        except EngineError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        started = self._read(folder)
+        if started is None:
+            raise EngineError("The workload was started but cannot be found again.")
+        return started
+
+    def device_of(self, running: Running) -> str | None:
+        pids = self._pids(running.name)
+        if pids is None or not pids.child_lives():
+            return None
+        return environment_of(pids.child).get("CUDA_VISIBLE_DEVICES")
+
+    def stop(self, running: Running, grace_seconds: float) -> None:
+        pids = self._pids(running.name)
+        if pids is None:
+            return
+        write_atomically(self._folder / running.name / "stop.json", json.dumps({"grace_seconds": grace_seconds}).encode())
+        if pids.keeper_lives():
+            send(pids.keeper, signal.SIGTERM)
+        elif pids.child_lives() and grace_seconds > 0:
+            send_group(pids.child, signal.SIGTERM)
+
+    def kill(self, running: Running) -> None:
+        self.stop(running, 0)
+        pids = self._pids(running.name)
+        if pids is not None and pids.child_lives():
+            send_group(pids.child, signal.SIGKILL)
+        if pids is None or not pids.keeper_lives():
+            for pid in with_environment("BERTH_WORKLOAD", str(self._folder / running.name)):
+                send(pid, signal.SIGKILL)
+
+    def remove(self, running: Running) -> None:
+        current = self._read(self._folder / running.name)
+        if current is not None and current.alive:
+            raise EngineError(f"Workload {running.name} still runs.")
+        self._meter.forget(running.name)
+        shutil.rmtree(self._folder / running.name, ignore_errors=True)
+
+    def log(self, running: Running, offset: int, limit: int) -> tuple[int, bytes]:
+        return read_log(self._folder / running.name / "log", offset, limit)
+
+    def host_use(self, running: Running) -> HostUse:
+        return self._meter.measure(running.name, running.pids)
+
+    def _environment(self, lease: DesiredLease, device: str, folder: Path) -> dict[str, str]:
+        plain = {"PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
+        fixed = {"PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}", "HOME": str(folder / "home"),
+                 "BERTH_WORKLOAD": str(folder)}
+        return plain | lease_environment(lease, device) | fixed
+
+    def _launch(self, folder: Path) -> None:
+        """Start the keeper and wait for its word: ready, or why the command cannot be started."""
+        ready_read, ready_write = os.pipe()
+        try:
+            with open(folder / "keeper.log", "ab") as errors:
+                keeper = subprocess.Popen(
+                    [sys.executable, "-m", "agents.containers.keeper", str(folder), str(ready_write)],
+                    cwd=_ROOT, env={"PATH": _SYSTEM_PATH, "PYTHONPATH": str(_ROOT), "LANG": "C.UTF-8"},
+                    stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, start_new_session=True,
+                    pass_fds=(ready_write,))
+            os.close(ready_write)
+            ready_write = -1
+            self._keepers[folder.name] = keeper
+            word = _first_word(ready_read)
+        finally:
+            os.close(ready_read)
+            if ready_write >= 0:
+                os.close(ready_write)
+        if word == "ready":
+            return
+        keeper.kill()
+        keeper.wait()
+        if word.startswith("error "):
+            raise WorkloadRefused(f"The command cannot be started: {word.removeprefix('error ')}")
+        raise EngineError(f"The keeper of the workload did not start: {_end_of(folder / 'keeper.log')}")
+
+    def _read(self, folder: Path) -> Running | None:
+        """The workload of a folder; None when it never came to a process."""
+        lease_id, _, attempt = folder.name.partition("-")
+        pids = self._pids(folder.name)
+        if pids is None or not (lease_id.isdigit() and attempt.isdigit()):
+            return None
+        alive = not (folder / "exit.json").exists() and (pids.child_lives() or pids.keeper_lives())
+        below: tuple[int, ...] = ()
+        if alive:
+            below = descendants(pids.keeper) if pids.keeper_lives() else (pids.child, *descendants(pids.child))
+        return Running(int(lease_id), int(attempt), folder.name, alive,
+                       None if alive else _exit_code(folder / "exit.json"), below)
+
+    def _pids(self, name: str) -> _Pids | None:
+        try:
+            facts = json.loads((self._folder / name / "child.json").read_bytes())
+            return _Pids(facts["keeper_pid"], facts["keeper_ticks"], facts["pid"], facts["ticks"])
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def _reap(self) -> None:
+        """Collect keepers that have ended, so that they are no zombies."""
+        self._keepers = {name: keeper for name, keeper in self._keepers.items() if keeper.poll() is None}
+
+
+def _first_word(descriptor: int) -> str:
+    """What the keeper says first, or nothing when it ended or stayed silent."""
+    if not select.select([descriptor], [], [], _START_SECONDS)[0]:
+        return ""
+    return os.read(descriptor, 8192).decode(errors="replace")
+
+
+def _exit_code(path: Path) -> int | None:
+    try:
+        return int(json.loads(path.read_bytes())["exit_code"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _end_of(path: Path) -> str:
+    lines = path.read_text(errors="replace").strip().splitlines()
+    return lines[-1][:500] if lines else "it said nothing."

@@ -1,0 +1,49 @@
+"""People. A user signs in by e-mail; what they may do comes from memberships in tenants, never from flags here."""
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.db import models
+from django.db.models.functions import Lower
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+
+class UserManager(BaseUserManager["User"]):
+    def create_user(self, email: str, password: str | None = None, **fields) -> "User":
+        user = self.model(email=self.normalize_email(email).lower(), **fields)
+        user.set_password(password)
+        user.save(using=self._db)
+        return user
+
+    def get_by_natural_key(self, email: str | None) -> "User":
+        return self.get(email__iexact=email)
+
+
+class User(AbstractBaseUser):
+    """A person. ``is_active`` False means disabled: signed out everywhere, tokens and sockets dead."""
+
+    email = models.EmailField(_("e-mail"), max_length=254)
+    name = models.CharField(_("name"), max_length=100)
+    language = models.CharField(_("language"), max_length=10, choices=settings.LANGUAGES, default="en")
+    time_zone = models.CharField(_("time zone"), max_length=64, default="UTC")
+    is_active = models.BooleanField(default=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    USERNAME_FIELD = "email"
+    EMAIL_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = ["name"]
+
+    objects = UserManager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(Lower("email"), name="user_email_once")]
+
+    def __str__(self) -> str:
+        return self.name or self.email
+
+    @property
+    def initials(self) -> str:
+        words = self.name.split() or [self.email]
+        return (words[0][:1] + (words[-1][:1] if len(words) > 1 else words[0][1:2])).upper()

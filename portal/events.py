@@ -1,0 +1,55 @@
+"""The only way out for messages: tasks by name and facts to sockets, both after commit.
+
+A message is a doorbell. What it announces is in the database already, and a sweep finds it if the bell is not heard;
+so an unreachable Redis costs seconds and is logged, never raised into a request.
+"""
+
+import logging
+
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+from django.db import transaction
+
+from portal.celery import app
+
+log = logging.getLogger(__name__)
+
+
+def node_group(node_id: int) -> str:
+    """The channel group of the socket that a node's agent holds."""
+    return f"node.{node_id}"
+
+
+def tenant_group(tenant_id: int) -> str:
+    """The channel group of the browsers that may see a tenant."""
+    return f"tenant.{tenant_id}"
+
+
+def push_desired_on_commit(node_ids: set[int]) -> None:
+    """Have each node's desired document pushed to its agent once the transaction is through."""
+    for node_id in sorted(node_ids):
+        transaction.on_commit(lambda node_id=node_id: send_task("scheduler.push_desired", node_id))
+
+
+def tell_tenant_on_commit(tenant_id: int, fact: str, **what: int | str) -> None:
+    """Tell browsers that something of this tenant changed; they fetch what they show."""
+    transaction.on_commit(lambda: tell_group(tenant_group(tenant_id), {"type": "tenant.changed", "fact": fact, **what}))
+
+
+def tell_everybody_on_commit(fact: str, **what: int | str) -> None:
+    """Tell every open page that something all may see changed, such as a node's state."""
+    transaction.on_commit(lambda: tell_group("everybody", {"type": "tenant.changed", "fact": fact, **what}))
+
+
+def send_task(name: str, *arguments: int) -> None:
+    try:
+        app.send_task(name, args=arguments, retry=False)
+    except (app.connection_for_write().recoverable_connection_errors + (OSError,)) as error:
+        log.warning("task %s%s not sent, its sweep will find it: %s", name, arguments, error)
+
+
+def tell_group(group: str, message: dict) -> None:
+    try:
+        async_to_sync(get_channel_layer().group_send)(group, message)
+    except Exception as error:  # noqa: BLE001  the layer raises whatever its client raises; a lost bell is never an error
+        log.warning("group %s not told %s: %s", group, message.get("type"), error)

@@ -1,0 +1,45 @@
+"""The one scoped selector: what a person may see and do. Pages, API, sockets and exports all come through here."""
+
+from django.db.models import Q, QuerySet
+
+from portal.accounts.models import User
+from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
+
+
+def tenants_of(user: User, at_least: Role = Role.VIEWER) -> QuerySet[Tenant]:
+    """Tenants where ``user`` holds ``at_least`` this role, inherited from above; none for the disabled."""
+    if not user.is_authenticated or not user.is_active:
+        return Tenant.objects.none()
+    roles = [role for role, rank in ROLE_RANK.items() if rank >= ROLE_RANK[at_least]]
+    held = Membership.objects.filter(user=user, role__in=roles).values_list("tenant__path", flat=True)
+    below = Q(pk__in=[])
+    for path in held:
+        below |= Q(path__startswith=path)
+    return Tenant.objects.filter(below)
+
+
+def role_in(user: User, tenant: Tenant) -> Role | None:
+    """The strongest role that ``user`` holds in ``tenant``, its own or inherited."""
+    if not user.is_active:
+        return None
+    held = Membership.objects.filter(user=user, tenant_id__in=tenant.ancestor_ids).values_list("role", flat=True)
+    return max((Role(role) for role in held), key=ROLE_RANK.__getitem__, default=None)
+
+
+def may(user: User, tenant: Tenant, at_least: Role) -> bool:
+    role = role_in(user, tenant)
+    return role is not None and ROLE_RANK[role] >= ROLE_RANK[at_least]
+
+
+def is_platform_admin(user: User) -> bool:
+    """Admin of the root tenant: pools, nodes and the whole tree are theirs."""
+    return tenants_of(user, Role.ADMIN).filter(parent__isnull=True).exists()
+
+
+def subtree(tenant: Tenant) -> QuerySet[Tenant]:
+    """The tenant and everything below it."""
+    return Tenant.objects.filter(path__startswith=tenant.path)
+
+
+def root_tenant() -> Tenant | None:
+    return Tenant.objects.filter(parent__isnull=True).first()
