@@ -15,10 +15,10 @@ help: ## list these commands
 setup: $(DEV_STAMP) ## create .venv and install everything, tools included
 
 demo: $(RUN_STAMP) ## start Berth with three simulated nodes; Ctrl-C stops it, its data stays
-	@exec $(BIN)/python manage.py demo
+	@exec $(BIN)/python -m portal.demo
 
 demo-reset: $(RUN_STAMP) ## forget the demo's data
-	@exec $(BIN)/python manage.py demo --reset
+	@exec $(BIN)/python -m portal.demo --reset
 
 check: lint ## linters, types, import contracts, unit tests: before each commit
 	@$(BIN)/python -m pytest -q tests/unit

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ FIRST_BACKOFF_SECONDS = 1.0
 LONGEST_BACKOFF_SECONDS = 30.0
 CALM_SECONDS = 60.0  # running this long makes the back-off start over
 POLL_SECONDS = 0.05
+
+
+class StartCancelled(RuntimeError):
+    """The start was given up because somebody asked for the stop."""
 
 
 class StartFailed(RuntimeError):
@@ -49,10 +54,12 @@ class Part:
         self.process = self.start()
         self._started = time.monotonic()
 
-    def wait_ready(self) -> float:
+    def wait_ready(self, cancelled: threading.Event) -> float:
         """Returns the seconds it took; raises StartFailed when the process ends or the deadline passes first."""
         deadline = self._started + self.ready_seconds
         while not self.ready(self):
+            if cancelled.is_set():
+                raise StartCancelled(self.name)
             if not self.alive:
                 raise StartFailed(f"{self.name} ended at once. {self.tail()}")
             if time.monotonic() > deadline:
@@ -72,7 +79,9 @@ class Part:
         if self._next_start == 0.0:
             if now - self._started > CALM_SECONDS:
                 self._backoff = FIRST_BACKOFF_SECONDS
-            log.warning("%s ended with %s, starting it again in %.0f s", self.name, self.process.returncode, self._backoff)
+            log.warning(
+                "%s ended with %s, starting it again in %.0f s", self.name, self.process.returncode, self._backoff
+            )
             self._next_start = now + self._backoff
             self._backoff = min(self._backoff * 2, LONGEST_BACKOFF_SECONDS)
         if now < self._next_start:

@@ -1,0 +1,78 @@
+"""The processes a stack consists of: what each runs, when it is ready, how it stops. Imports no Django."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from portal.demo.places import Places
+from portal.demo.processes import Part, StartFailed, spawn
+from portal.demo.servers import start_postgres, start_valkey
+from portal.demo.simulated import SimulatedNode
+
+ROOT = Path(__file__).resolve().parents[2]
+ENROL_SECONDS = 30
+# What uses something stops before it; a node stops with its workloads while the portal still hears its report.
+STOP_ORDER = ("node", "web", "beat", "worker", "valkey", "postgres")
+
+Environment = dict[str, str]
+
+
+def postgres(places: Places) -> Part:
+    return Part("postgres", lambda: start_postgres(places), places.logs / "postgres.log", how=signal.SIGINT)
+
+
+def valkey(places: Places) -> Part:
+    return Part("valkey", lambda: start_valkey(places), places.logs / "valkey.log")
+
+
+def web(places: Places, environment: Environment, port: int, answers: Callable[[Part], bool]) -> Part:
+    arguments = ["uvicorn", "portal.asgi:application", "--host", "127.0.0.1", "--port", str(port),
+                 "--no-access-log", "--timeout-graceful-shutdown", "5"]  # fmt: skip
+    return _python("web", places, environment, arguments, answers)
+
+
+def worker(places: Places, environment: Environment) -> Part:
+    arguments = ["celery", "-A", "portal.celery:app", "worker", "-Q", "control,reports", "-c", "2",
+                 "--without-gossip", "--without-mingle", "-l", "info"]  # fmt: skip
+    return _python("worker", places, environment, arguments, lambda part: part.said(" ready."))
+
+
+def beat(places: Places, environment: Environment) -> Part:
+    arguments = ["celery", "-A", "portal.celery:app", "beat", "-l", "info", "--pidfile="]
+    return _python("beat", places, environment, arguments, lambda part: part.said("beat: Starting"))
+
+
+def agent(places: Places, environment: Environment, node: SimulatedNode) -> Part:
+    arguments = ["agents", "run", "--state", str(node_state(places.home, node)),
+                 "--simulate", str(node_state(places.home, node) / "machine.json"), "--engine", "process"]  # fmt: skip
+    return _python(f"node {node.name}", places, environment, arguments, lambda _: True)
+
+
+def node_state(home: Path, node: SimulatedNode) -> Path:
+    return home / "nodes" / node.name
+
+
+def is_enrolled(home: Path, node: SimulatedNode) -> bool:
+    return (node_state(home, node) / "credential.json").exists()
+
+
+def enrol(home: Path, environment: Environment, node: SimulatedNode, url: str, token: str) -> None:
+    """Join as ``node``: the agent keeps its credential in the node's own folder."""
+    state = node_state(home, node)
+    state.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "agents", "enrol", "--portal", url, "--token", token, "--state", str(state)],
+        env=environment, cwd=ROOT, capture_output=True, text=True, timeout=ENROL_SECONDS,
+    )  # fmt: skip
+    if done.returncode:
+        raise StartFailed(f"{node.name} could not join: {done.stderr.strip()[-800:]}")
+
+
+def _python(
+    name: str, places: Places, environment: Environment, arguments: list[str], ready: Callable[[Part], bool]
+) -> Part:
+    log_file = places.logs / f"{name.replace(' ', '-')}.log"
+    command = [sys.executable, "-m", *arguments]
+    return Part(name, lambda: spawn(command, environment, ROOT, log_file), log_file, ready)

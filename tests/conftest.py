@@ -1,0 +1,25 @@
+"""For all tests: a test whose need is missing is skipped with the reason, and fails where CI=true."""
+
+import os
+
+import pytest
+
+from tests.needs import NEEDS
+
+SERIAL_FOLDERS = ("race", "live", "e2e", "smoke", "bench")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker, missing in NEEDS.items():
+        if item.get_closest_marker(marker) and (reason := missing()):
+            if os.environ.get("CI", "").lower() == "true":
+                pytest.fail(f"{marker}: {reason}, and CI=true allows no such skip.", pytrace=False)
+            pytest.skip(f"{marker}: {reason}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that measure time or start many processes share one worker, so that they never disturb each other."""
+    for item in items:
+        folder = item.nodeid.split("/")[1] if item.nodeid.count("/") else ""
+        if folder in SERIAL_FOLDERS or item.get_closest_marker("stack"):
+            item.add_marker(pytest.mark.xdist_group("serial"))
