@@ -34,7 +34,7 @@ def seed_organisation(password: str) -> list[dict[str, str]]:
 
 
 def _pools_wanted() -> dict[str, tuple[str, bool]]:
-    """Name -> (model as the driver calls it, MIG). A node's own pool is for its first GPU; others follow their model."""
+    """Name -> (model as the driver calls it, MIG). A node's pool is for its first GPU; others follow their model."""
     models = load_models()
     wanted = {node.pool: (models[node.gpus[0][0]].product, node.gpus[0][1]) for node in NODES}
     return wanted | {"L40S": (models["L40S"].product, False)}
