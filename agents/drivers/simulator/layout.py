@@ -47,7 +47,12 @@ def default_span(model: GpuModel, gpu: Gpu, profile: InstanceProfile) -> Placeme
     free = free_spans(model, gpu, profile)
     if not free:
         return None
-    return min(free, key=lambda place: (sum(bool(span & set(range(place[0], sum(place)))) for span in open_spans), place))
+
+    def spoilt(place: Placement) -> int:
+        start, size = place
+        return sum(bool(span & set(range(start, start + size))) for span in open_spans)
+
+    return min(free, key=lambda place: (spoilt(place), place))
 
 
 def remaining(model: GpuModel, gpu: Gpu, profile: InstanceProfile) -> int:

@@ -68,9 +68,10 @@ class Event(msgspec.Struct):
 
 
 class Fault(msgspec.Struct):
-    """The next ``times`` calls of a symbol wait ``seconds``, answer ``code`` and do nothing else; 0 is SUCCESS."""
+    """The next ``times`` calls of a symbol wait ``seconds``, then answer ``code`` and do nothing; 0 is SUCCESS. With
+    no code they are only late."""
 
-    code: int
+    code: int | None = None
     times: int = 1
     seconds: float = 0.0
 
