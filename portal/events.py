@@ -25,6 +25,11 @@ def tenant_group(tenant_id: int) -> str:
     return f"tenant.{tenant_id}"
 
 
+def user_group(user_id: int) -> str:
+    """The channel group of the sockets that one person holds."""
+    return f"user.{user_id}"
+
+
 def push_desired_on_commit(node_ids: set[int]) -> None:
     """Have each node's desired document pushed to its agent once the transaction is through."""
     for node_id in sorted(node_ids):
@@ -36,20 +41,30 @@ def tell_tenant_on_commit(tenant_id: int, fact: str, **what: int | str) -> None:
     transaction.on_commit(lambda: tell_group(tenant_group(tenant_id), {"type": "tenant.changed", "fact": fact, **what}))
 
 
+def tell_user_on_commit(user_id: int, fact: str, **what: int | str) -> None:
+    """Tell the sockets of one person, above all that their rights changed: each checks them anew and closes or goes on."""
+    transaction.on_commit(lambda: tell_group(user_group(user_id), {"type": "user.changed", "fact": fact, **what}))
+
+
 def tell_everybody_on_commit(fact: str, **what: int | str) -> None:
     """Tell every open page that something all may see changed, such as a node's state."""
     transaction.on_commit(lambda: tell_group("everybody", {"type": "tenant.changed", "fact": fact, **what}))
 
 
+def tell_node_on_commit(node_id: int, what: str) -> None:
+    """Tell the socket of a node's agent; ``node.revoked`` closes it."""
+    transaction.on_commit(lambda: tell_group(node_group(node_id), {"type": what, "node": node_id}))
+
+
 def send_task(name: str, *arguments: int) -> None:
     try:
         app.send_task(name, args=arguments, retry=False)
-    except (app.connection_for_write().recoverable_connection_errors + (OSError,)) as error:
+    except app.connection_for_write().recoverable_connection_errors + (OSError,) as error:
         log.warning("task %s%s not sent, its sweep will find it: %s", name, arguments, error)
 
 
 def tell_group(group: str, message: dict) -> None:
     try:
         async_to_sync(get_channel_layer().group_send)(group, message)
-    except Exception as error:  # noqa: BLE001  the layer raises whatever its client raises; a lost bell is never an error
+    except Exception as error:  # the layer raises whatever its client raises; a lost bell is never an error
         log.warning("group %s not told %s: %s", group, message.get("type"), error)

@@ -135,7 +135,7 @@ CHANNEL_LAYERS = {
     }
 }
 CACHES = {
-    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": _redis_database(3)},
+    "default": {"BACKEND": "portal.accounts.cache.ForgivingRedisCache", "LOCATION": _redis_database(3)},
 }
 
 # ---- Celery: every task is idempotent and short; starts come from agents' schedules and from sweeps, never from an ETA
@@ -170,8 +170,23 @@ AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["portal.accounts.backends.EmailBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
 ]
+ACCOUNT_ADAPTER = "portal.accounts.adapter.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_EMAIL_VERIFICATION = "none"  # an invitation reaches its address, or a lead hands it over
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_FORMS = {"user_token": "portal.accounts.forms.UserTokenForm"}
+# Failed sign-ins: from one address of the network, and per e-mail address from there.
+ACCOUNT_RATE_LIMITS = {"login": "60/m/ip", "login_failed": "30/10m/ip,5/10m/key", "reset_password": "20/h/ip,3/h/key"}
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/sign-in/"
@@ -186,7 +201,10 @@ INVITATION_LIFETIME = timedelta(days=7)
 ENROLMENT_TOKEN_LIFETIME = timedelta(minutes=15)
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["knox.auth.TokenAuthentication", "rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "portal.api.tokens.TokenHeader",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
@@ -195,7 +213,13 @@ REST_FRAMEWORK = {
     "DEFAULT_PAGINATION_CLASS": "portal.api.pages.NewestFirst",
     "PAGE_SIZE": 50,
 }
-REST_KNOX = {"TOKEN_TTL": timedelta(days=90), "AUTO_REFRESH": False, "TOKEN_PREFIX": "berth_"}
+REST_KNOX = {
+    "TOKEN_TTL": timedelta(days=90),
+    "AUTO_REFRESH": False,
+    "TOKEN_PREFIX": "berth_",
+    "AUTH_HEADER_PREFIX": "Bearer",
+}
+KNOX_TOKEN_MODEL = "accounts.ApiToken"
 SPECTACULAR_SETTINGS = {"TITLE": "Berth", "VERSION": "1", "SERVE_INCLUDE_SCHEMA": False, "SWAGGER_UI_DIST": "SIDECAR"}
 
 # ---- languages, times, numbers

@@ -6,7 +6,13 @@ from portal.audit.models import AuditEntry
 
 
 def record_change(
-    *, actor: Any, action: str, subject: str, tenant_id: int | None = None, before: dict | None = None, after: dict | None = None
+    *,
+    actor: Any,
+    action: str,
+    subject: str,
+    tenant_id: int | None = None,
+    before: dict | None = None,
+    after: dict | None = None,
 ) -> AuditEntry:
     """Append one entry; ``actor`` None is Berth itself (a sweep, an agent's report)."""
     return AuditEntry.objects.create(

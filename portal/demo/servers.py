@@ -31,10 +31,22 @@ def start_postgres(places: Places) -> subprocess.Popen:
     process = _spawn(
         places,
         "postgres",
-        [str(binaries / "postgres"), "-D", str(places.postgres_data), "-k", str(places.sockets),
-         "-c", "listen_addresses=", "-c", "max_connections=200",
-         "-c", "shared_buffers=256MB", "-c", "log_min_messages=warning"],
-    )  # fmt: skip
+        [
+            str(binaries / "postgres"),
+            "-D",
+            str(places.postgres_data),
+            "-k",
+            str(places.sockets),
+            "-c",
+            "listen_addresses=",
+            "-c",
+            "max_connections=200",
+            "-c",
+            "shared_buffers=256MB",
+            "-c",
+            "log_min_messages=warning",
+        ],
+    )
     _wait(
         places, "postgres", process, [str(binaries / "pg_isready"), "-q", "-h", str(places.sockets), "-d", "postgres"]
     )
@@ -48,9 +60,24 @@ def start_valkey(places: Places) -> subprocess.Popen:
     process = _spawn(
         places,
         "valkey",
-        [str(get_binary_path()), "--port", "0", "--unixsocket", str(places.valkey_socket), "--unixsocketperm", "700",
-         "--dir", str(places.valkey_data), "--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction"],
-    )  # fmt: skip
+        [
+            str(get_binary_path()),
+            "--port",
+            "0",
+            "--unixsocket",
+            str(places.valkey_socket),
+            "--unixsocketperm",
+            "700",
+            "--dir",
+            str(places.valkey_data),
+            "--appendonly",
+            "yes",
+            "--save",
+            "",
+            "--maxmemory-policy",
+            "noeviction",
+        ],
+    )
     _wait(places, "valkey", process, None)
     return process
 
@@ -104,9 +131,21 @@ def _make_cluster(places: Places, binaries: Path) -> None:
     if os.geteuid() == 0:
         os.chown(password_file, SERVER_UID_AS_ROOT, SERVER_UID_AS_ROOT)
     arguments = [
-        str(binaries / "initdb"), "-D", str(places.postgres_data), "-U", "berth", "--pwfile", str(password_file),
-        "-A", "scram-sha-256", "-E", "UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "-N",
-    ]  # fmt: skip
+        str(binaries / "initdb"),
+        "-D",
+        str(places.postgres_data),
+        "-U",
+        "berth",
+        "--pwfile",
+        str(password_file),
+        "-A",
+        "scram-sha-256",
+        "-E",
+        "UTF8",
+        "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8",
+        "-N",
+    ]
     made = subprocess.run(arguments, capture_output=True, text=True, cwd="/", timeout=120, **_drop())
     password_file.unlink()
     if made.returncode:
@@ -117,8 +156,13 @@ def _make_cluster(places: Places, binaries: Path) -> None:
 def _make_database(places: Places, binaries: Path) -> None:
     environment = {"PGPASSWORD": read_secrets(places)["database_password"], "PATH": os.defpath}
     psql = [str(binaries / "psql"), "-h", str(places.sockets), "-U", "berth", "-d", "postgres", "-At", "-c"]
-    asked = subprocess.run([*psql, "SELECT 1 FROM pg_database WHERE datname = 'berth'"],
-                           capture_output=True, text=True, env=environment, timeout=60)  # fmt: skip
+    asked = subprocess.run(
+        [*psql, "SELECT 1 FROM pg_database WHERE datname = 'berth'"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+    )
     if asked.returncode == 0 and asked.stdout.strip() != "1":
         asked = subprocess.run(
             [*psql, "CREATE DATABASE berth"], capture_output=True, text=True, env=environment, timeout=60
@@ -130,8 +174,9 @@ def _make_database(places: Places, binaries: Path) -> None:
 def _spawn(places: Places, name: str, arguments: list[str]) -> subprocess.Popen:
     # A session of its own keeps Ctrl-C from reaching the servers before what uses them has stopped.
     with open(places.logs / f"{name}.log", "ab") as log:
-        return subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
-                                start_new_session=True, **_drop())  # fmt: skip
+        return subprocess.Popen(
+            arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True, **_drop()
+        )
 
 
 def _wait(places: Places, name: str, process: subprocess.Popen, probe: list[str] | None) -> None:

@@ -29,7 +29,8 @@ class Pool(models.Model):
         ordering = ["name"]
         constraints = [
             models.CheckConstraint(
-                condition=Q(shortest_window_seconds__gte=1) & Q(longest_window_seconds__gte=F("shortest_window_seconds")),
+                condition=Q(shortest_window_seconds__gte=1)
+                & Q(longest_window_seconds__gte=F("shortest_window_seconds")),
                 name="pool_window_limits_ordered",
             )
         ]
@@ -39,7 +40,7 @@ class Pool(models.Model):
 
 
 class NodeState(models.TextChoices):
-    """What the admin wants of a node; whether it answers is ``silent_since``, whether it is well ``degraded_reason``."""
+    """What the admin wants of a node; ``silent_since`` and ``degraded_reason`` say how it is."""
 
     READY = "ready", _("ready")
     CORDONED = "cordoned", _("cordoned")
@@ -74,7 +75,9 @@ class Node(models.Model):
         ordering = ["name"]
         constraints = [
             models.CheckConstraint(condition=Q(state__in=NodeState.values), name="node_state_known"),
-            models.CheckConstraint(condition=Q(observed_generation__lte=F("generation")), name="node_observes_what_was_told"),
+            models.CheckConstraint(
+                condition=Q(observed_generation__lte=F("generation")), name="node_observes_what_was_told"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -114,7 +117,7 @@ class GpuState(models.TextChoices):
 
 
 class Gpu(models.Model):
-    """A device. ``pool`` is None when no pool fits its model and mode; ``memory_slices`` is the height of its canvas."""
+    """A device; ``memory_slices`` is the height of its canvas, ``pool`` None when none fits its model and mode."""
 
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="gpus")
     pool = models.ForeignKey(Pool, null=True, on_delete=models.PROTECT, related_name="gpus")
@@ -146,7 +149,7 @@ class Gpu(models.Model):
 class Profile(models.Model):
     """A legal shape of a slice on the GPUs of one model and mode, as an agent reported it.
 
-    ``nvml_profile_id`` is None for the whole GPU with MIG off. ``weight`` is what one counts in quota, price and budget.
+    ``nvml_profile_id`` is None for the whole GPU with MIG off; ``weight`` is what one counts in quota, price, budget.
     """
 
     gpu_model = models.CharField(max_length=128)

@@ -40,12 +40,19 @@ class LedgerEntry(models.Model):
         ordering = ["id"]
         constraints = [
             models.CheckConstraint(condition=Q(kind__in=Kind.values), name="ledger_kind_known"),
-            models.CheckConstraint(condition=Q(kind=Kind.CORRECTED) | Q(seconds=0), name="ledger_seconds_only_in_corrections"),
+            models.CheckConstraint(
+                condition=Q(kind=Kind.CORRECTED) | Q(seconds=0), name="ledger_seconds_only_in_corrections"
+            ),
             models.UniqueConstraint(
-                fields=["lease_id", "kind"], condition=Q(kind__in=["opened", "closed"]), name="ledger_opened_and_closed_once"
+                fields=["lease_id", "kind"],
+                condition=Q(kind__in=["opened", "closed"]),
+                name="ledger_opened_and_closed_once",
             ),
         ]
-        indexes = [models.Index(fields=["tenant", "at"], name="ledger_tenant_at"), models.Index(fields=["lease_id"], name="ledger_lease")]
+        indexes = [
+            models.Index(fields=["tenant", "at"], name="ledger_tenant_at"),
+            models.Index(fields=["lease_id"], name="ledger_lease"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} lease {self.lease_id} at {self.at:%Y-%m-%d %H:%M:%S}"

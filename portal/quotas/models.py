@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Quota(models.Model):
-    """The most weight that a tenant's subtree may hold at one moment in a pool. No row on the way up means no access."""
+    """The most weight that a tenant's subtree may hold at one moment in a pool. No row up to the root: no access."""
 
     tenant = models.ForeignKey("tenants.Tenant", on_delete=models.PROTECT, related_name="quotas")
     pool = models.ForeignKey("inventory.Pool", on_delete=models.PROTECT, related_name="quotas")

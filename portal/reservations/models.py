@@ -65,7 +65,8 @@ class Upper(Func):
 def _window_is_real(name: str) -> models.CheckConstraint:
     """Without it an empty range slips through an exclusion constraint, and 'infinity' through upper_inf()."""
     return models.CheckConstraint(
-        condition=Q(during__isempty=False) & Q(IsFinite(Lower(F("during")))) & Q(IsFinite(Upper(F("during")))), name=name
+        condition=Q(during__isempty=False) & Q(IsFinite(Lower(F("during")))) & Q(IsFinite(Upper(F("during")))),
+        name=name,
     )
 
 
@@ -148,7 +149,10 @@ class Lease(models.Model):
     active_at = models.DateTimeField(null=True, blank=True)
     stopping_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    # The node's generation from which on it is not to run: an agent that has observed it and never started it is done.
+    withdrawn_generation = models.BigIntegerField(null=True, blank=True)
     mig_uuid = models.CharField(max_length=64, blank=True)
+    end_reason = models.CharField(max_length=32, blank=True)
     exit_code = models.IntegerField(null=True, blank=True)
     detail = models.CharField(max_length=500, blank=True)
 
@@ -156,20 +160,30 @@ class Lease(models.Model):
         ordering = ["reservation_id", "rank"]
         constraints = [
             _window_is_real("lease_window_is_real"),
-            models.CheckConstraint(condition=Q(span__isempty=False) & Q(span__startswith__gte=0), name="lease_span_is_real"),
+            models.CheckConstraint(
+                condition=Q(span__isempty=False) & Q(span__startswith__gte=0), name="lease_span_is_real"
+            ),
             models.CheckConstraint(condition=Q(state__in=LeaseState.values), name="lease_state_known"),
             models.UniqueConstraint(
                 fields=["reservation", "rank"], condition=Q(state__in=LIVE), name="lease_one_live_per_rank"
             ),
             ExclusionConstraint(
                 name="lease_slices_never_shared",
-                expressions=[("gpu", RangeOperators.EQUAL), ("span", RangeOperators.OVERLAPS), ("during", RangeOperators.OVERLAPS)],
+                expressions=[
+                    ("gpu", RangeOperators.EQUAL),
+                    ("span", RangeOperators.OVERLAPS),
+                    ("during", RangeOperators.OVERLAPS),
+                ],
                 condition=Q(state__in=LIVE),
                 deferrable=Deferrable.IMMEDIATE,
             ),
             ExclusionConstraint(
                 name="lease_only_one_of_its_kind",
-                expressions=[("gpu", RangeOperators.EQUAL), ("only_one", RangeOperators.EQUAL), ("during", RangeOperators.OVERLAPS)],
+                expressions=[
+                    ("gpu", RangeOperators.EQUAL),
+                    ("only_one", RangeOperators.EQUAL),
+                    ("during", RangeOperators.OVERLAPS),
+                ],
                 condition=Q(state__in=LIVE) & Q(only_one__isnull=False),
                 deferrable=Deferrable.IMMEDIATE,
             ),

@@ -35,7 +35,9 @@ class Tenant(models.Model):
     class Meta:
         ordering = ["path"]
         constraints = [
-            models.UniqueConstraint(fields=["parent"], condition=Q(parent__isnull=True), nulls_distinct=False, name="tenant_one_root"),
+            models.UniqueConstraint(
+                fields=["parent"], condition=Q(parent__isnull=True), nulls_distinct=False, name="tenant_one_root"
+            ),
             models.UniqueConstraint(fields=["parent", "name"], name="tenant_name_once_below_parent"),
             models.CheckConstraint(condition=Q(hue__range=(1, 8)), name="tenant_hue_1_to_8"),
         ]

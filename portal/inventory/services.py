@@ -1,0 +1,86 @@
+"""Pools and nodes as admins change them."""
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils.translation import gettext as _
+
+from portal import events
+from portal.accounts.models import User
+from portal.audit.services import record_change
+from portal.inventory.errors import InventoryRefused
+from portal.inventory.models import Node, NodeState, Pool
+
+LIMITS = ("shortest_window_seconds", "longest_window_seconds", "book_ahead_seconds")
+
+
+def raise_generations(node_ids: set[int]) -> dict[int, int]:
+    """What these nodes shall do has changed: raise each one's generation and ring its bell after commit.
+
+    Call last in a transaction: the node rows are locked, in id order, until it ends. Returns the new generations.
+    """
+    nodes = list(Node.objects.select_for_update(no_key=True).filter(pk__in=node_ids).order_by("pk"))
+    Node.objects.filter(pk__in=node_ids).update(generation=F("generation") + 1)
+    events.push_desired_on_commit(node_ids)
+    return {node.pk: node.generation + 1 for node in nodes}
+
+
+@transaction.atomic
+def create_pool(*, actor: User | None, name: str, **limits: int) -> Pool:
+    """A pool without GPUs; the first GPU that joins decides its model and MIG mode."""
+    if not name.strip():
+        raise InventoryRefused(_("A pool needs a name."))
+    if Pool.objects.filter(name=name).exists():
+        raise InventoryRefused(_("There is a pool called %(name)s already.") % {"name": name})
+    pool = Pool(name=name)
+    _set_limits(pool, limits)
+    pool.save()
+    record_change(actor=actor, action="pool.created", subject=name, after=limits)
+    return pool
+
+
+@transaction.atomic
+def change_pool(*, actor: User, pool: Pool, **limits: int) -> Pool:
+    pool = Pool.objects.select_for_update(no_key=True).get(pk=pool.pk)
+    before = {name: getattr(pool, name) for name in limits}
+    _set_limits(pool, limits)
+    pool.save(update_fields=list(limits))
+    record_change(actor=actor, action="pool.changed", subject=pool.name, before=before, after=limits)
+    return pool
+
+
+def _set_limits(pool: Pool, limits: dict[str, int]) -> None:
+    for name, value in limits.items():
+        if name not in LIMITS:
+            raise InventoryRefused(_("%(name)s is not a limit of a pool.") % {"name": name})
+        if not 1 <= value <= 10 * 366 * 86400:
+            raise InventoryRefused(_("A limit is 1 s to ten years, in seconds."))
+        setattr(pool, name, value)
+    if pool.longest_window_seconds < pool.shortest_window_seconds:
+        raise InventoryRefused(_("The longest window must not be shorter than the shortest."))
+
+
+@transaction.atomic
+def create_node(*, actor: User | None, name: str, pool: Pool | None) -> Node:
+    """A node that waits for its agent. ``pool`` is where its GPUs go first; those that do not fit find another."""
+    try:
+        with transaction.atomic():
+            node = Node.objects.create(name=name, pool=pool)
+    except IntegrityError as error:
+        raise InventoryRefused(_("There is a node called %(name)s already.") % {"name": name}) from error
+    record_change(actor=actor, action="node.created", subject=name, after={"pool": pool.name if pool else ""})
+    return node
+
+
+@transaction.atomic
+def set_node_state(*, actor: User, node: Node, state: NodeState) -> Node:
+    """Cordon, uncordon, drain: new leases stay away from a node that is not ready; what it holds runs to its end."""
+    node = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+    if node.state == NodeState.RETIRED:
+        raise InventoryRefused(_("%(node)s is retired. Add it as a new node.") % {"node": node})
+    if state == NodeState.RETIRED:
+        raise InventoryRefused(_("Retiring is a step of its own."))
+    before, node.state = node.state, state
+    node.save(update_fields=["state"])
+    record_change(actor=actor, action="node.state", subject=node.name, before={"state": before}, after={"state": state})
+    events.tell_everybody_on_commit("node.changed", node=node.pk)
+    return node

@@ -1,0 +1,59 @@
+"""How leases and reservations come to rest. Call under the pool's lock or with the leases locked."""
+
+from django.utils import timezone
+
+from portal.inventory.services import raise_generations
+from portal.reservations.models import LIVE, OPEN, EndReason, Lease, LeaseState, Reservation, State
+
+WITHDRAWABLE = [LeaseState.PLANNED, LeaseState.STARTING, LeaseState.ACTIVE]
+# What an agent says at the end of a lease -> how people read the reservation's end; the gravest of the ranks counts.
+GRAVEST_FIRST = [
+    ("gpu_lost", EndReason.NODE_LOST),
+    ("node_lost", EndReason.NODE_LOST),
+    ("start_failed", EndReason.FAILED),
+    ("exit_failed", EndReason.FAILED),
+    ("not_started", EndReason.NO_SHOW),
+    ("withdrawn", EndReason.RELEASED),
+    ("exited", EndReason.COMPLETED),
+    ("window_over", EndReason.COMPLETED),
+]
+
+
+def withdraw_leases(leases: list[Lease]) -> None:
+    """Leases that no agent was told of end here; the others go to stopping and hold their span until it is free."""
+    now = timezone.now()
+    untold = [lease.pk for lease in leases if lease.frozen_at is None]
+    Lease.objects.filter(pk__in=untold, state=LeaseState.PLANNED, frozen_at__isnull=True).update(
+        state=LeaseState.ENDED, end_reason="withdrawn", ended_at=now
+    )
+    told = Lease.objects.filter(
+        pk__in=[lease.pk for lease in leases if lease.frozen_at is not None], state__in=WITHDRAWABLE
+    )
+    nodes = dict(told.values_list("pk", "gpu__node_id"))
+    if not nodes:
+        return
+    generations = raise_generations(set(nodes.values()))
+    for lease_id, node_id in nodes.items():
+        Lease.objects.filter(pk=lease_id, state__in=WITHDRAWABLE).update(
+            state=LeaseState.STOPPING, stopping_at=now, withdrawn_generation=generations[node_id]
+        )
+
+
+def close_reservation(reservation_id: int) -> None:
+    """End the reservation once none of its leases is live; its reason is the gravest of its ranks'."""
+    leases = list(Lease.objects.filter(reservation_id=reservation_id))
+    if any(lease.state in LIVE for lease in leases):
+        return
+    ended_at = max((lease.ended_at for lease in leases if lease.ended_at), default=timezone.now())
+    reason, detail = _reason(leases)
+    Reservation.objects.filter(pk=reservation_id, state__in=OPEN).update(
+        state=State.ENDED, end_reason=reason, end_detail=detail, ended_at=ended_at
+    )
+
+
+def _reason(leases: list[Lease]) -> tuple[str, str]:
+    for told, reason in GRAVEST_FIRST:
+        for lease in leases:
+            if lease.end_reason == told:
+                return reason, lease.detail
+    return EndReason.FAILED, ""

@@ -1,0 +1,74 @@
+"""Why a request was refused: one code for programs, one sentence with numbers for people, and ways on."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from portal.reservations.availability import Alternative
+
+
+@dataclass(eq=False)
+class ReservationRefused(Exception):
+    """Nothing was stored. ``message`` is translated, ``evidence`` holds the numbers, ``field`` the form's field."""
+
+    message: str
+    evidence: dict[str, int | str] = field(default_factory=dict)
+    alternatives: "tuple[Alternative, ...]" = ()
+    field: str = ""
+
+    code = "refused"
+    status = 409
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class NoAccess(ReservationRefused):
+    code = "no_access"
+
+
+class WindowRefused(ReservationRefused):
+    code = "window_refused"
+    status = 422
+
+
+class ProfileUnknown(ReservationRefused):
+    code = "profile_unknown"
+    status = 422
+
+
+class CountRefused(ReservationRefused):
+    code = "count_refused"
+    status = 422
+
+
+class WorkloadRefused(ReservationRefused):
+    code = "workload_refused"
+    status = 422
+
+
+class QuotaExceeded(ReservationRefused):
+    code = "quota_exceeded"
+
+
+class BudgetExceeded(ReservationRefused):
+    code = "budget_exceeded"
+
+
+class NoCapacity(ReservationRefused):
+    code = "no_capacity"
+
+
+class StateConflict(ReservationRefused):
+    code = "state_conflict"
+
+
+class IdempotencyConflict(ReservationRefused):
+    code = "idempotency_conflict"
+
+
+class Busy(ReservationRefused):
+    """The pool's lock was not had in time; trying again is right."""
+
+    code = "busy"
+    status = 503

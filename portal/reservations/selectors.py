@@ -1,0 +1,101 @@
+"""Reading reservations and leases: what a person may see, what is held when, what placement looks at."""
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable
+
+from django.db.models import Q, QuerySet
+from psycopg2.extras import DateTimeTZRange
+
+from portal.accounts.models import User
+from portal.inventory.models import Gpu, GpuState, NodeState, Pool, Profile
+from portal.reservations.models import LIVE, Lease, LeaseState, Reservation
+from portal.tenants.models import Role, Tenant
+from portal.tenants.selectors import may, tenants_of
+from scheduler.placement.geometry import GpuView, Held, Shape, Window
+
+OVERDUE_HOLD = dt.timedelta(seconds=60)
+ON_DEVICE = [LeaseState.STARTING, LeaseState.ACTIVE, LeaseState.STOPPING]
+
+
+def reservations_of(user: User) -> QuerySet[Reservation]:
+    """Every reservation of every tenant that ``user`` may see."""
+    return Reservation.objects.filter(tenant__in=tenants_of(user))
+
+
+def may_change(user: User, reservation: Reservation) -> bool:
+    """The owner while still a member, and leads of the tenant."""
+    needed = Role.MEMBER if reservation.owner_id == user.pk else Role.LEAD
+    return may(user, reservation.tenant, needed)
+
+
+def leases_in(pools: Iterable[Pool], during: DateTimeTZRange) -> QuerySet[Lease]:
+    """Leases of these pools that overlap the window, whatever their state."""
+    return Lease.objects.filter(reservation__pool__in=pools, during__overlap=during)
+
+
+def peak_weight_held(tenant: Tenant, pool: Pool, during: DateTimeTZRange) -> int:
+    """The most weight that the tenant's subtree holds at any one moment of the window."""
+    rows = Lease.objects.filter(
+        state__in=LIVE,
+        reservation__pool=pool,
+        reservation__tenant__path__startswith=tenant.path,
+        during__overlap=during,
+    ).values_list("during", "reservation__weight")
+    changes: dict[dt.datetime, int] = defaultdict(int)
+    for window, weight in rows:
+        changes[max(window.lower, during.lower)] += weight
+        changes[window.upper] -= weight  # ends count before starts at the same instant: half-open
+    held = peak = 0
+    for moment in sorted(changes):
+        held += changes[moment] if moment < during.upper else 0
+        peak = max(peak, held)
+    return peak
+
+
+def bookable_gpus(pool: Pool) -> QuerySet[Gpu]:
+    """GPUs of the pool that take new leases: present, well, on a node that is ready and answers."""
+    return Gpu.objects.filter(
+        pool=pool,
+        present=True,
+        state=GpuState.OK,
+        node__state=NodeState.READY,
+        node__silent_since__isnull=True,
+        node__enrolled_at__isnull=False,
+    ).order_by("node_id", "index")
+
+
+def gpu_views(pool: Pool, during: DateTimeTZRange, now: dt.datetime) -> tuple[GpuView, ...]:
+    """What placement sees of the pool for a window; a lease still on its device after its end holds it on."""
+    gpus = list(bookable_gpus(pool))
+    overdue = Q(during__endswith__lte=now, state__in=ON_DEVICE)
+    rows = Lease.objects.filter(Q(during__overlap=during) | overdue, gpu__in=gpus, state__in=LIVE).values_list(
+        "gpu_id", "span", "during", "state", "reservation__profile__name"
+    )
+    held: dict[int, list[Held]] = defaultdict(list)
+    for gpu_id, span, window, state, shape in rows:
+        until = window.upper
+        if state in ON_DEVICE and until <= now:
+            until = now + OVERDUE_HOLD
+        held[gpu_id].append(Held(span.lower, span.upper, int(window.lower.timestamp()), int(until.timestamp()), shape))
+    return tuple(
+        GpuView(gpu.pk, gpu.node_id, gpu.index, gpu.memory_slices, tuple(sorted(held[gpu.pk], key=_by_place)))
+        for gpu in gpus
+    )
+
+
+def _by_place(held: Held) -> tuple[int, int]:
+    return held.since, held.start
+
+
+def profiles_of(pool: Pool) -> QuerySet[Profile]:
+    """The shapes that the pool's GPUs offer, as their agents reported them."""
+    return Profile.objects.filter(gpu_model=pool.gpu_model, mig=pool.mig) if pool.gpu_model else Profile.objects.none()
+
+
+def shape_of(profile: Profile) -> Shape:
+    return Shape(profile.name, profile.size, tuple(profile.starts), profile.compute_slices, profile.max_count)
+
+
+def window_of(during: DateTimeTZRange) -> Window:
+    return Window(int(during.lower.timestamp()), int(during.upper.timestamp()))

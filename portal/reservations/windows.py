@@ -1,0 +1,97 @@
+"""Windows of time: half-open, aware, UTC inside; people's local hours are turned here and nowhere else."""
+
+import datetime as dt
+import zoneinfo
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from psycopg2.extras import DateTimeTZRange
+
+from portal.inventory.models import Pool
+from portal.reservations.errors import WindowRefused
+
+START_GRACE = dt.timedelta(seconds=60)
+LATEST_YEAR = 9000
+
+
+def make_window(start: dt.datetime, end: dt.datetime) -> DateTimeTZRange:
+    """``[start, end)`` in UTC, to the second; refuses naive times and what is not after its start."""
+    if timezone.is_naive(start) or timezone.is_naive(end):
+        raise WindowRefused(_("Times need a time zone offset, as in 2026-11-17T14:45:00+08:00."), field="start")
+    if max(start.year, end.year) > LATEST_YEAR:
+        raise WindowRefused(_("The end is too far away."), {"latest_year": LATEST_YEAR}, field="end")
+    start, end = (when.astimezone(dt.UTC).replace(microsecond=0) for when in (start, end))
+    if end <= start:
+        raise WindowRefused(_("The end must be after the start."), field="end")
+    return DateTimeTZRange(start, end, "[)")
+
+
+def check_window(during: DateTimeTZRange, pool: Pool, now: dt.datetime) -> DateTimeTZRange:
+    """The window as it is booked: a start up to a minute ago counts as now. Refuses with the limit in numbers."""
+    if during.isempty or during.lower is None or during.upper is None:
+        raise WindowRefused(_("A window needs a start and an end."), field="start")
+    start, end = during.lower, during.upper
+    if start < now - START_GRACE:
+        raise WindowRefused(
+            _("The start is %(minutes)d min in the past.") % {"minutes": (now - start).total_seconds() // 60},
+            {"start": start.isoformat(), "now": now.isoformat()},
+            field="start",
+        )
+    seconds = int((end - start).total_seconds())
+    if seconds < pool.shortest_window_seconds:
+        raise WindowRefused(
+            _("The shortest window in %(pool)s is %(limit)s.")
+            % {"pool": pool, "limit": length(pool.shortest_window_seconds)},
+            {"seconds": seconds, "shortest_seconds": pool.shortest_window_seconds},
+            field="end",
+        )
+    if seconds > pool.longest_window_seconds:
+        raise WindowRefused(
+            _("The longest window in %(pool)s is %(limit)s.")
+            % {"pool": pool, "limit": length(pool.longest_window_seconds)},
+            {"seconds": seconds, "longest_seconds": pool.longest_window_seconds},
+            field="end",
+        )
+    if start > now + dt.timedelta(seconds=pool.book_ahead_seconds):
+        raise WindowRefused(
+            _("%(pool)s can be booked at most %(limit)s ahead.")
+            % {"pool": pool, "limit": length(pool.book_ahead_seconds)},
+            {"book_ahead_seconds": pool.book_ahead_seconds},
+            field="start",
+        )
+    return during
+
+
+def local_time(date: dt.date, time: dt.time, zone: zoneinfo.ZoneInfo, field: str = "start") -> dt.datetime:
+    """The instant of a local date and time; an hour that does not exist or exists twice is refused, never shifted."""
+    early = dt.datetime.combine(date, time, tzinfo=zone)
+    late = early.replace(fold=1)
+    shown = {"time": f"{date:%Y-%m-%d} {time:%H:%M}", "zone": zone.key}
+    try:
+        first, second = early.astimezone(dt.UTC), late.astimezone(dt.UTC)
+    except (OverflowError, ValueError) as error:
+        raise WindowRefused(_("That date is too far away."), field=field) from error
+    if first == second:
+        return first
+    if first > second:  # in the gap of a clock change the two readings come out reversed
+        raise WindowRefused(
+            _("%(time)s does not exist in %(zone)s: the clock is put forward then.") % shown, shown, field=field
+        )
+    raise WindowRefused(
+        _("%(time)s exists twice in %(zone)s: the clock is put back then. Choose a time outside that hour.") % shown,
+        shown,
+        field=field,
+    )
+
+
+def length(seconds: int) -> str:
+    """A length for people, in its largest whole unit: 90 min, 4 h, 14 days."""
+    if seconds % 86400 == 0:
+        days = seconds // 86400
+        return ngettext("%(n)d day", "%(n)d days", days) % {"n": days}
+    if seconds % 3600 == 0:
+        return _("%(n)d h") % {"n": seconds // 3600}
+    if seconds % 60 == 0:
+        return _("%(n)d min") % {"n": seconds // 60}
+    return _("%(n)d s") % {"n": seconds}

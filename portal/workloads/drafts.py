@@ -1,0 +1,68 @@
+"""A workload before it belongs to a reservation, checked against the grammar that every agent enforces again."""
+
+import re
+from dataclasses import dataclass, field
+
+from django.utils.translation import gettext as _
+
+from portal.workloads.models import Template
+
+ENVIRONMENT_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+IMAGE = re.compile(r"[a-z0-9][a-z0-9._:/@-]{0,511}")
+NOT_YOURS = ("LD_", "NVIDIA_", "CUDA_VISIBLE_DEVICES", "DOCKER_", "BERTH_")
+LONGEST_COMMAND = 64
+LONGEST_ITEM = 4096
+LONGEST_VALUE = 8192
+
+
+class DraftRefused(ValueError):
+    """The workload cannot run as written; the text says what to change."""
+
+
+@dataclass(frozen=True)
+class WorkloadDraft:
+    """``command`` is an argument list, never a shell line."""
+
+    name: str
+    image: str = ""
+    command: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    grace_seconds: int = 30
+
+
+def draft_from_template(template: Template, name: str = "") -> WorkloadDraft:
+    return WorkloadDraft(name or template.name, template.image, tuple(template.command), dict(template.environment))
+
+
+def check_draft(draft: WorkloadDraft) -> WorkloadDraft:
+    """Raise :class:`DraftRefused` with a sentence unless the workload keeps the grammar."""
+    if not draft.name.strip() or len(draft.name) > 64 or not draft.name.isprintable():
+        raise DraftRefused(_("A name has 1 to 64 printable characters."))
+    if draft.image and not IMAGE.fullmatch(draft.image):
+        raise DraftRefused(_("“%(image)s” is not an image name.") % {"image": draft.image[:80]})
+    if not 0 <= draft.grace_seconds <= 600:
+        raise DraftRefused(_("The time to save is 0 to 600 s."))
+    _check_command(draft.command)
+    _check_environment(draft.environment)
+    return draft
+
+
+def _check_command(command: tuple[str, ...]) -> None:
+    if not command:
+        raise DraftRefused(_("A command is needed."))
+    if len(command) > LONGEST_COMMAND or any(len(item) > LONGEST_ITEM for item in command):
+        raise DraftRefused(_("A command has at most 64 parts of 4,096 characters."))
+    if command[0].startswith("-") or not command[0].strip():
+        raise DraftRefused(_("The command must begin with a program."))
+    if any("\0" in item for item in command):
+        raise DraftRefused(_("A command cannot hold a NUL character."))
+
+
+def _check_environment(environment: dict[str, str]) -> None:
+    for name, value in environment.items():
+        if not ENVIRONMENT_NAME.fullmatch(name):
+            raise DraftRefused(_("“%(name)s” is not a name for a variable: use A–Z, 0–9 and _.") % {"name": name[:80]})
+        if name == "PATH" or name.startswith(NOT_YOURS):
+            raise DraftRefused(_("%(name)s is set by Berth and cannot be chosen.") % {"name": name})
+        if len(value) > LONGEST_VALUE or "\0" in value:
+            raise DraftRefused(_("The value of %(name)s is too long.") % {"name": name})
