@@ -23,8 +23,9 @@ _FORMAT = 1
 class Progress(msgspec.Struct):
     """How far a lease is on this node.
 
-    ``due_at`` is the next try (starting, or freeing once the workload is gone) or the time to kill (stopping);
-    ``hindered_since`` when freeing first failed. ``reason``, ``exit_code``, ``detail`` and ``log_tail`` say why it ends.
+    ``due_at`` is the next try of a start, or the time to kill once it is stopping. While it cannot be freed,
+    ``hindrance`` says why, ``hindered_since`` since when and ``retry_at`` when it is tried again. ``reason``,
+    ``exit_code``, ``detail`` and ``log_tail`` say why it ends.
     """
 
     lease: DesiredLease
@@ -37,7 +38,9 @@ class Progress(msgspec.Struct):
     tries: int = 0
     first_try_at: float | None = None
     due_at: float = 0.0
+    hindrance: str = ""
     hindered_since: float | None = None
+    retry_at: float = 0.0
 
 
 class State(msgspec.Struct):
@@ -78,5 +81,5 @@ def _load(path: Path) -> State:
 def _set_aside(path: Path, why: str) -> State:
     aside = path.with_name(f"{path.name}.damaged-{int(time.time())}")
     path.rename(aside)
-    log.error("the journal is damaged (%s); it was set aside as %s and is rebuilt from what is present", why, aside.name)
+    log.error("the journal is damaged (%s); it is set aside as %s and rebuilt from what is present", why, aside.name)
     return State()

@@ -19,7 +19,7 @@ START_TRIES = 6
 STUCK_SECONDS = 10.0
 _START_BACKOFF_SECONDS = 1.0
 _FREE_BACKOFF_SECONDS = 0.1
-_MOST_BACKOFF_SECONDS = 15.0
+MOST_BACKOFF_SECONDS = 15.0
 _DETAIL_CHARACTERS = 1000
 _FAILED = (START_FAILED, GPU_LOST)
 
@@ -55,7 +55,7 @@ class LeaseBook:
         if progress.first_try_at is None:
             progress.first_try_at = now
         progress.detail = why[:_DETAIL_CHARACTERS]
-        wait = min(_MOST_BACKOFF_SECONDS, _START_BACKOFF_SECONDS * 2 ** (progress.tries - 1))
+        wait = min(MOST_BACKOFF_SECONDS, _START_BACKOFF_SECONDS * 2 ** (progress.tries - 1))
         log.warning("lease %s: start %s failed: %s", progress.lease.lease_id, progress.tries, why)
         late = now + wait > progress.first_try_at + START_SECONDS
         if lasting or late or progress.tries >= START_TRIES:
@@ -92,13 +92,13 @@ class LeaseBook:
         progress.log_tail = log_tail
         self._journal.save()
 
-    def hinder(self, progress: Progress, why: str, now: float) -> None:
+    def hinder(self, progress: Progress, why: str, now: float, most_seconds: float = MOST_BACKOFF_SECONDS) -> None:
         """The span could not be freed: never told as freed, tried again with back-off."""
         if progress.hindered_since is None:
             progress.hindered_since = now
         progress.tries += 1
-        progress.detail = why[:_DETAIL_CHARACTERS]
-        progress.due_at = now + min(_MOST_BACKOFF_SECONDS, _FREE_BACKOFF_SECONDS * 2 ** min(progress.tries, 10))
+        progress.hindrance = why[:_DETAIL_CHARACTERS]
+        progress.retry_at = now + min(most_seconds, _FREE_BACKOFF_SECONDS * 2 ** min(progress.tries, 10))
         if progress.tries in (5, 10) or progress.tries % 50 == 0:
             log.warning("lease %s cannot be freed (try %s): %s", progress.lease.lease_id, progress.tries, why)
         self._journal.save()
@@ -107,6 +107,7 @@ class LeaseBook:
         """The span was read back free."""
         progress.phase = Phase.ENDED
         progress.hindered_since = None
+        progress.hindrance = ""
         kind = "failed" if progress.reason in _FAILED else "freed"
         self._tell(progress, kind, now, reason=progress.reason, exit_code=progress.exit_code,
                    log_tail=progress.log_tail)

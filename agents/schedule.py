@@ -54,13 +54,14 @@ def first_step(lease: DesiredLease, now: float) -> Step:
 
 
 def next_step(
-    lease: DesiredLease, phase: Phase, *, wanted: bool, alive: bool, now: float, due_at: float
+    lease: DesiredLease, phase: Phase, *, wanted: bool, alive: bool, now: float, due_at: float, retry_at: float = 0.0
 ) -> Step:
-    """For a lease this node has touched. ``due_at`` is the next try of a start or of freeing, or the time to kill."""
+    """For a lease this node has touched. ``due_at`` is the next try of a start, or the time to kill once it stops;
+    ``retry_at`` the next try of what hinders it from being freed."""
     if phase is Phase.ENDED:
         return Step.WAIT
     if phase is Phase.STOPPING:
-        return _stopping_step(alive, now, due_at)
+        return _stopping_step(alive, now, due_at, retry_at)
     if not wanted:
         return Step.WITHDRAW
     if now >= term_at(lease):
@@ -70,10 +71,10 @@ def next_step(
     return Step.START if now >= due_at else Step.WAIT
 
 
-def _stopping_step(alive: bool, now: float, due_at: float) -> Step:
-    if alive:
-        return Step.KILL if now >= due_at else Step.WAIT
-    return Step.FREE
+def _stopping_step(alive: bool, now: float, due_at: float, retry_at: float) -> Step:
+    if now < retry_at or (alive and now < due_at):
+        return Step.WAIT
+    return Step.KILL if alive else Step.FREE
 
 
 def due_at_first(lease: DesiredLease, now: float) -> float:
@@ -81,14 +82,14 @@ def due_at_first(lease: DesiredLease, now: float) -> float:
     return lease.starts_at if now < lease.starts_at else now
 
 
-def due_at_next(lease: DesiredLease, phase: Phase, now: float, due_at: float) -> float:
+def due_at_next(lease: DesiredLease, phase: Phase, now: float, due_at: float, retry_at: float) -> float:
     """When a touched lease next needs a pass; infinity when only news can change it."""
     if phase is Phase.ACTIVE:
         return term_at(lease)
     if phase is Phase.STARTING:
         return min(max(due_at, now), term_at(lease))
     if phase is Phase.STOPPING:
-        return now + STOPPING_POLL_SECONDS
+        return max(retry_at, now + STOPPING_POLL_SECONDS)
     return float("inf")
 
 

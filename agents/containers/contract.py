@@ -44,7 +44,8 @@ class Engine(Protocol):
 
     def start(self, lease: DesiredLease, device: str) -> Running:
         """Start the workload on ``device`` (a MIG UUID or a GPU UUID) and nothing else. Idempotent by lease and
-        attempt: one that runs already is adopted. Raises when the device cannot be handed over; never starts without."""
+        attempt: one that runs already is adopted. Raises when the device cannot be handed over, never starts without.
+        """
 
     def device_of(self, running: Running) -> str | None:
         """The device read back from the started workload, not from the request."""

@@ -1,5 +1,6 @@
 """A workload's output on disk, capped: a few files, each named by the offset of its first byte."""
 
+import os
 from pathlib import Path
 
 FILE_BYTES = 20 * 1000 * 1000
@@ -23,16 +24,17 @@ class LogWriter:
                 self.close()
                 self._open()
                 continue
-            self._file.write(data[:room])
-            self._size += len(data[:room])
-            self._offset += len(data[:room])
-            data = data[room:]
+            written = os.write(self._descriptor, data[:room])
+            self._size += written
+            self._offset += written
+            data = data[written:]
 
     def close(self) -> None:
-        self._file.close()
+        os.close(self._descriptor)
 
     def _open(self) -> None:
-        self._file = open(self._folder / f"{self._offset:016d}.log", "ab", buffering=0)
+        path = self._folder / f"{self._offset:016d}.log"
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._size = 0
         for _, path in _files(self._folder)[:-FILES_KEPT]:
             path.unlink(missing_ok=True)

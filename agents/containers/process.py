@@ -97,7 +97,8 @@ class ProcessEngine:
         pids = self._pids(running.name)
         if pids is None:
             return
-        write_atomically(self._folder / running.name / "stop.json", json.dumps({"grace_seconds": grace_seconds}).encode())
+        order = json.dumps({"grace_seconds": grace_seconds}).encode()
+        write_atomically(self._folder / running.name / "stop.json", order)
         if pids.keeper_lives():
             send(pids.keeper, signal.SIGTERM)
         elif pids.child_lives() and grace_seconds > 0:

@@ -1,0 +1,92 @@
+"""What the operator set: by options, or by the environment as BERTH_AGENT_*."""
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+ENGINES = ("podman", "process")
+PREFIX = "BERTH_AGENT_"
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How ``run`` works. ``engine`` process gives no isolation and is used only when it is asked for by name."""
+
+    state: Path
+    simulate: Path | None = None
+    engine: str = "podman"
+    cdi_dir: Path = Path("/etc/cdi")
+    podman_url: str = ""
+    pull: bool = False
+    network: str = "none"
+    driver_seconds: float = 30.0
+    stop_workloads: bool = False
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Options win over the environment."""
+    parser = argparse.ArgumentParser(prog="python -m agents", description="The Berth agent of a GPU node.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    enrol = verbs.add_parser("enrol", help="join a portal with a one-time token")
+    _option(enrol, "portal", help="address of the portal, as https://berth.example.org")
+    _option(enrol, "token", help="the enrolment token the portal showed")
+    _option(enrol, "state", help="folder for this node's identity and journal")
+    _option(enrol, "name", help="how this node calls itself; its host name when left out")
+    run = verbs.add_parser("run", help="serve this node's GPUs")
+    _option(run, "state", help="folder for this node's identity and journal")
+    _option(run, "simulate", help="file of a simulated node, to work without a GPU")
+    _option(run, "engine", choices=ENGINES, help="what runs workloads: podman, or process (no isolation)")
+    _option(run, "cdi-dir", help="folder of the CDI spec, /etc/cdi when left out")
+    _option(run, "podman-url", help="socket of the Podman service, as unix:///run/podman/podman.sock")
+    _option(run, "network", help="network of containers: none, or the name of a Podman network")
+    _option(run, "driver-seconds", help="how long one call of the driver may take")
+    _flag(run, "pull", help="let Podman fetch images that are not on this machine")
+    _flag(run, "stop-workloads", help="end the workloads when the agent stops; else the next agent takes them over")
+    return parser.parse_args(arguments)
+
+
+def run_settings(options: argparse.Namespace) -> RunSettings:
+    """Raises ValueError with a sentence for a setting that does not fit."""
+    engine = options.engine or "podman"
+    if engine not in ENGINES:
+        raise ValueError(f"The engine is podman or process, not {engine!r}. Correct {PREFIX}ENGINE.")
+    try:
+        driver_seconds = float(options.driver_seconds or 30)
+    except ValueError as error:
+        raise ValueError(f"--driver-seconds is a number, not {options.driver_seconds!r}.") from error
+    return RunSettings(
+        state=_state(options), simulate=Path(options.simulate) if options.simulate else None, engine=engine,
+        cdi_dir=Path(options.cdi_dir or "/etc/cdi"),
+        podman_url=options.podman_url or os.environ.get("CONTAINER_HOST", ""),
+        pull=options.pull, network=options.network or "none", driver_seconds=driver_seconds,
+        stop_workloads=options.stop_workloads)
+
+
+def _state(options: argparse.Namespace) -> Path:
+    if not options.state:
+        raise ValueError(f"Name a folder for the agent's state with --state or {PREFIX}STATE.")
+    return Path(options.state)
+
+
+def enrol_settings(options: argparse.Namespace) -> tuple[str, str, Path]:
+    """Portal, token, state folder; raises ValueError with a sentence for one that is missing."""
+    if not options.portal or not options.portal.startswith(("http://", "https://")):
+        raise ValueError("Give the portal's address with --portal, as https://berth.example.org.")
+    if not options.token:
+        raise ValueError("Give the enrolment token with --token; the portal shows it when a node is added.")
+    return options.portal.rstrip("/"), options.token, _state(options)
+
+
+def _option(parser: argparse.ArgumentParser, name: str, **more: object) -> None:
+    default = os.environ.get(_variable(name)) or None
+    parser.add_argument(f"--{name}", default=default, **more)  # type: ignore[arg-type]
+
+
+def _flag(parser: argparse.ArgumentParser, name: str, help: str) -> None:
+    default = os.environ.get(_variable(name), "").lower() in ("1", "true", "yes")
+    parser.add_argument(f"--{name}", action="store_true", default=default, help=help)
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper().replace("-", "_")
