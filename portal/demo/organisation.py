@@ -46,9 +46,9 @@ ROOT = Team(
 )
 TEAMS = (
     Team("vision-lab", "Northquay", "VL", 1, 2500,
-         (("H100 MIG", 4, 10), ("A100 MIG", 3, 10), ("H100 whole", 0, 7), ("L40S", 0, 7))),
+         (("H100 MIG", 4, 14), ("A100 MIG", 3, 14), ("H100 whole", 0, 7), ("L40S", 0, 7))),
     Team("segmentation", "vision-lab", "SG", 2, 900,
-         (("H100 MIG", 2, 7), ("A100 MIG", 0, 7), ("H100 whole", 0, 7), ("L40S", 0, 7))),
+         (("H100 MIG", 2, 14), ("A100 MIG", 0, 14), ("H100 whole", 0, 7), ("L40S", 0, 7))),
     Team("nlp-team", "Northquay", "NL", 3, 2500, (("H100 MIG", 4, 10), ("A100 MIG", 2, 7), ("H100 whole", 0, 7))),
     Team("bio-imaging", "Northquay", "BI", 4, 1500, (("A100 MIG", 4, 10), ("L40S", 0, 7))),
     Team("robotics", "Northquay", "RO", 5, 900, (("H100 MIG", 2, 7), ("L40S", 0, 7))),
@@ -76,7 +76,7 @@ _WAVES = """
 import math, time
 step, began = 0, time.monotonic()
 while True:
-    share = 0.45 + 0.40 * math.sin((time.monotonic() - began) / 12)
+    share = 0.22 + 0.18 * math.sin((time.monotonic() - began) / 12)
     until = time.monotonic() + 0.2 * share
     while time.monotonic() < until:
         math.sqrt(step)
@@ -116,7 +116,7 @@ while True:
 """
 
 KINDS = (
-    Kind("Training run", "A training loop: steps and loss in the log, half a core busy", _TRAINING),
+    Kind("Training run", "A training loop: steps and loss in the log, a quarter of a core busy", _TRAINING),
     Kind("Load in waves", "CPU load that rises and falls, to see the chart move", _WAVES),
     Kind("Memory ladder", "Takes 256 MiB in steps of 16 MiB and holds them", _MEMORY),
     Kind("Idle notebook", "Holds its slice and does nothing: what waste looks like", _IDLE),

@@ -1,11 +1,13 @@
 """The processes a stack consists of: what each runs, when it is ready, how it stops. Imports no Django."""
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from agents.drivers.simulator.node import create_node
 from portal.demo.places import Places
 from portal.demo.processes import Part, StartFailed, spawn
 from portal.demo.servers import start_postgres, start_valkey
@@ -44,10 +46,19 @@ def beat(places: Places, environment: Environment) -> Part:
     return _python("beat", places, environment, arguments, lambda part: part.said("beat: Starting"))
 
 
-def agent(places: Places, environment: Environment, node: SimulatedNode) -> Part:
-    arguments = ["agents", "run", "--state", str(node_state(places.home, node)),
-                 "--simulate", str(node_state(places.home, node) / "machine.json"), "--engine", "process"]  # fmt: skip
-    return _python(f"node {node.name}", places, environment, arguments, lambda _: True)
+def agent(places: Places, node: SimulatedNode) -> Part:
+    """As on a real node, it gets nothing of the portal's environment: what it knows came with its enrolment."""
+    state = node_state(places.home, node)
+    arguments = ["agents", "run", "--state", str(state), "--simulate", str(state / "machine.json"),
+                 "--engine", "process", "--stop-workloads"]  # fmt: skip
+    return _python(f"node {node.name}", places, _bare(), arguments, lambda _: True)
+
+
+def make_machine(home: Path, node: SimulatedNode) -> None:
+    """The simulated machine's own file, made the first time; what is on its GPUs outlives the agent."""
+    machine = node_state(home, node) / "machine.json"
+    if not machine.exists():
+        create_node(machine, node.name, [{"model": model, "mig": mig} for model, mig in node.gpus])
 
 
 def node_state(home: Path, node: SimulatedNode) -> Path:
@@ -55,19 +66,24 @@ def node_state(home: Path, node: SimulatedNode) -> Path:
 
 
 def is_enrolled(home: Path, node: SimulatedNode) -> bool:
-    return (node_state(home, node) / "credential.json").exists()
+    return (node_state(home, node) / "identity.json").exists()
 
 
-def enrol(home: Path, environment: Environment, node: SimulatedNode, url: str, token: str) -> None:
+def enrol(home: Path, node: SimulatedNode, url: str, token: str) -> None:
     """Join as ``node``: the agent keeps its credential in the node's own folder."""
-    state = node_state(home, node)
-    state.mkdir(parents=True, exist_ok=True)
+    state = str(node_state(home, node))
     done = subprocess.run(
-        [sys.executable, "-m", "agents", "enrol", "--portal", url, "--token", token, "--state", str(state)],
-        env=environment, cwd=ROOT, capture_output=True, text=True, timeout=ENROL_SECONDS,
+        [sys.executable, "-m", "agents", "enrol",
+         "--portal", url, "--token", token, "--state", state, "--name", node.name],
+        env=_bare(), cwd=ROOT, capture_output=True, text=True, timeout=ENROL_SECONDS,
     )  # fmt: skip
     if done.returncode:
         raise StartFailed(f"{node.name} could not join: {done.stderr.strip()[-800:]}")
+
+
+def _bare() -> Environment:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    return kept | {"PYTHONUNBUFFERED": "1"}
 
 
 def _python(

@@ -51,8 +51,8 @@ class Part:
 
     def spawn(self) -> None:
         self.log_offset = self.log_file.stat().st_size if self.log_file.exists() else 0
-        self.process = self.start()
         self._started = time.monotonic()
+        self.process = self.start()
 
     def wait_ready(self, cancelled: threading.Event) -> float:
         """Returns the seconds it took; raises StartFailed when the process ends or the deadline passes first."""

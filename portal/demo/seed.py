@@ -1,7 +1,5 @@
 """Writes the organisation of the demo. Everything is looked up first: seeding twice changes nothing."""
 
-import sys
-
 from django.contrib.auth.hashers import check_password, make_password
 from django.db import transaction
 
@@ -9,7 +7,9 @@ from agents.drivers.simulator.models import load_models
 from portal.accounts.models import User
 from portal.demo.organisation import KINDS, PEOPLE, ROOT, SLICE_HOUR_SECONDS, TEAMS, Kind, Person, Team
 from portal.demo.simulated import NODES
-from portal.inventory.models import Pool
+from portal.inventory.enrolment import new_enrolment_token
+from portal.inventory.models import Node, Pool
+from portal.inventory.services import create_node
 from portal.quotas.models import Budget, Quota
 from portal.tenants.models import Membership, Tenant
 from portal.workloads.models import Template
@@ -95,7 +95,17 @@ def _template(kind: Kind, tenant: Tenant, position: int) -> None:
         name=kind.name,
         defaults={
             "summary": kind.summary,
-            "command": [sys.executable, "-c", kind.source.strip()],
+            "command": ["python3", "-c", kind.source.strip()],
             "position": position,
         },
     )
+
+
+def admit_nodes(wanted: dict[str, str]) -> dict[str, str]:
+    """Name -> pool in, name -> one-time enrolment token out."""
+    tokens = {}
+    for name, pool in wanted.items():
+        node = Node.objects.filter(name=name).first()
+        node = node or create_node(actor=None, name=name, pool=Pool.objects.get(name=pool))
+        tokens[name] = new_enrolment_token(node=node, actor=None)
+    return tokens

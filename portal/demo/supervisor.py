@@ -31,9 +31,10 @@ WATCH_SECONDS = 0.5
 class Stack:
     """Start it, use ``url`` and ``password``, stop it; or ``with stack.running():``.
 
-    ``own_servers`` starts PostgreSQL and Valkey in ``home`` even where DATABASE_URL and REDIS_URL name others. ``tell``
-    gets one line per step. ``cancelled`` may be set from a signal handler: it ends ``start`` with StartCancelled and
-    ``watch`` in peace. Nothing is left running after ``stop()``, nor after a ``start()`` that raises.
+    ``calendar`` fills it with past use and bookings. ``own_servers`` starts PostgreSQL and Valkey in ``home`` even
+    where DATABASE_URL and REDIS_URL name others. ``tell`` gets one line per step. ``cancelled`` may be set from a
+    signal handler: it ends ``start`` with StartCancelled and ``watch`` in peace. Nothing is left running after
+    ``stop()``, nor after a ``start()`` that raises.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Stack:
         password: str = "berth-demo",
         nodes: tuple[SimulatedNode, ...] = NODES,
         own_servers: bool = False,
+        calendar: bool = True,
         settings: Mapping[str, str] | None = None,
         tell: Callable[[str], None] = log.info,
     ) -> None:
@@ -54,6 +56,7 @@ class Stack:
         self.accounts: list[dict[str, str]] = []
         self.cancelled = threading.Event()
         self._port = port
+        self._calendar = calendar
         self._tell = tell
         self._places = places_of(self.home)
         self._lock = HomeLock(self.home)
@@ -71,6 +74,8 @@ class Stack:
             tokens = self._set_up()
             self._start_portal()
             self._start_nodes(tokens)
+            if self._calendar:
+                self._step("calendar", "seed_bookings")
         except BaseException:
             self.stop()
             raise
@@ -148,17 +153,11 @@ class Stack:
 
     def _set_up(self) -> dict[str, str]:
         """Migrate and seed; returns an enrolment token for each node that has no credential yet."""
-        began = time.monotonic()
-        self.manage("migrate", "--no-input", "-v", "0")
-        self._tell(f"  {'migrations':<12} done   {time.monotonic() - began:5.1f} s")
-        began = time.monotonic()
-        fresh = [node for node in self.nodes if not parts.is_enrolled(self.home, node)]
-        answer = self.manage(
-            "seed_demo", "--password", self.password, *(f"--node={node.name}:{node.pool}" for node in fresh)
-        )
+        self._step("migrations", "migrate", "--no-input", "-v", "0")
+        fresh = [f"--node={node.name}:{node.pool}" for node in self.nodes if not parts.is_enrolled(self.home, node)]
+        answer = self._step("accounts", "seed_demo", "--password", self.password, *fresh)
         seeded = json.loads(answer.splitlines()[-1])
         self.accounts = seeded["accounts"]
-        self._tell(f"  {'accounts':<12} done   {time.monotonic() - began:5.1f} s")
         return seeded["tokens"]
 
     def _start_portal(self) -> None:
@@ -175,14 +174,19 @@ class Stack:
     def _start_nodes(self, tokens: dict[str, str]) -> None:
         since = time.time()
         for node in self.nodes:
+            parts.make_machine(self.home, node)
             if node.name in tokens:
-                parts.enrol(self.home, self._environment, node, self.url, tokens[node.name])
-            self._spawn(parts.agent(self._places, self._environment, node))
-        began = time.monotonic()
+                parts.enrol(self.home, node, self.url, tokens[node.name])
+            self._spawn(parts.agent(self._places, node))
         names = ",".join(node.name for node in self.nodes)
         if names:
-            self.manage("nodes_ready", names, "--since", str(since), "--seconds", str(NODES_SECONDS))
-            self._tell(f"  {'nodes':<12} ready  {time.monotonic() - began:5.1f} s   {names.replace(',', ' ')}")
+            self._step("nodes ready", "nodes_ready", names, "--since", str(since), "--seconds", str(NODES_SECONDS))
+
+    def _step(self, name: str, *arguments: str) -> str:
+        began = time.monotonic()
+        written = self.manage(*arguments)
+        self._tell(f"  {name:<12} done   {time.monotonic() - began:5.1f} s")
+        return written
 
     def _bring_up(self, part: Part) -> None:
         self._spawn(part)

@@ -1,0 +1,75 @@
+"""The demo's calendar over what real simulated drivers report: three weeks behind, three days ahead, nothing twice."""
+
+import pytest
+from django.utils import timezone
+
+from agents.drivers.opening import open_driver
+from agents.drivers.simulator import create_node
+from agents.protocol import GpuFact
+from portal.demo.bookings import WISHES, seed_bookings
+from portal.demo.history import seed_history
+from portal.demo.seed import admit_nodes, seed_organisation
+from portal.demo.simulated import NODES
+from portal.inventory.models import Gpu, Node, Pool
+from portal.inventory.reported import record_gpus
+from portal.ledger.models import LedgerEntry
+from portal.live.models import UseBucket
+from portal.reservations.models import OPEN, Lease, Reservation, State
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory) -> dict[str, tuple[GpuFact, ...]]:
+    told = {}
+    for node in NODES:
+        machine = tmp_path_factory.mktemp(node.name) / "machine.json"
+        create_node(machine, node.name, [{"model": model, "mig": mig} for model, mig in node.gpus])
+        driver = open_driver(machine)
+        told[node.name] = driver.inventory()
+        driver.close()
+    return told
+
+
+@pytest.fixture
+def fleet(facts):
+    seed_organisation("a-password")
+    admit_nodes({node.name: node.pool for node in NODES})
+    for name, gpus in facts.items():
+        record_gpus(Node.objects.get(name=name), gpus)
+
+
+def test_every_gpu_finds_the_pool_of_its_model_and_mode(fleet):
+    pools = {str(gpu): gpu.pool.name if gpu.pool else None for gpu in Gpu.objects.select_related("pool", "node")}
+    assert pools == {
+        "quay-01 GPU 0": "H100 MIG",
+        "quay-01 GPU 1": "H100 MIG",
+        "quay-02 GPU 0": "A100 MIG",
+        "quay-02 GPU 1": "A100 MIG",
+        "quay-03 GPU 0": "H100 whole",
+        "quay-03 GPU 1": "L40S",
+    }
+
+
+def test_the_past_is_written_once_and_its_ledger_is_closed(fleet):
+    written = seed_history()
+    assert written > 100
+    assert seed_history() == 0
+    assert Lease.objects.count() == Reservation.objects.filter(state=State.ENDED).count() == written
+    for kind in ("opened", "closed"):
+        assert LedgerEntry.objects.filter(kind=kind).count() == written
+    assert not Reservation.objects.filter(during__endswith__gt=timezone.now()).exists()
+
+
+def test_use_that_the_device_cannot_measure_is_none_and_not_zero(fleet):
+    seed_history()
+    ampere = UseBucket.objects.filter(lease__gpu__pool__name="A100 MIG")
+    hopper = UseBucket.objects.filter(lease__gpu__pool__name="H100 MIG")
+    assert ampere.exists() and not ampere.filter(utilization__isnull=False).exists()
+    assert hopper.exists() and not hopper.filter(utilization__isnull=True).exists()
+
+
+def test_every_wish_is_booked_through_the_service(fleet):
+    assert seed_bookings() == len(WISHES)
+    assert seed_bookings() == 0
+    assert set(Pool.objects.filter(reservations__state__in=OPEN)) == set(Pool.objects.all())
