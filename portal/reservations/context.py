@@ -1,7 +1,168 @@
-"""What the shell of every page shows."""
+"""What the shell of every page shows: the reader's tenants, the one they work in, and where they may go."""
+
+from dataclasses import dataclass
 
 from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.functional import SimpleLazyObject, cached_property
+from django.utils.translation import gettext_lazy as _
+
+from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
+from portal.tenants.selectors import tenants_of
+
+SESSION_KEY = "tenant"
+THEMES = ("light", "dark")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One entry of the navigation. ``group`` heads it, ``quick`` puts it into the bar of a phone."""
+
+    name: str
+    label: str
+    icon: str
+    group: str = ""
+    quick: bool = False
+    admins_only: bool = False
+
+
+TEAM, ADMIN = _("Team"), _("Admin")
+PLACES = (
+    Place("home", _("Home"), "home", quick=True),
+    Place("reserve", _("Reserve"), "plus", quick=True),
+    Place("timeline", _("Timeline"), "time", quick=True),
+    Place("fleet", _("Fleet"), "fleet", quick=True),
+    Place("usage", _("Usage"), "usage", group=TEAM, quick=True),
+    Place("tenants", _("Tenants and quotas"), "tree", group=ADMIN),
+    Place("nodes", _("Pools and nodes"), "inbox", group=ADMIN, admins_only=True),
+)
+
+
+class Shell:
+    """Read at most once a request, and only by what is rendered: two queries, whatever the size of the tree."""
+
+    def __init__(self, request: HttpRequest):
+        self.request = request
+
+    @cached_property
+    def memberships(self) -> list[Membership]:
+        if not self.request.user.is_authenticated:
+            return []
+        held = Membership.objects.filter(user=self.request.user).select_related("tenant")
+        return sorted(held, key=lambda membership: membership.tenant.path)
+
+    @cached_property
+    def tenants(self) -> tuple[Tenant, ...]:
+        """All tenants that the reader may see, parents before children."""
+        if not self.memberships:
+            return ()
+        return tuple(tenants_of(self.request.user).order_by("path"))
+
+    @cached_property
+    def tenant(self) -> Tenant | None:
+        """The tenant chosen in this session, or else the first that the reader is a member of."""
+        chosen = self.request.session.get(SESSION_KEY)
+        found = next((tenant for tenant in self.tenants if tenant.pk == chosen), None)
+        if found or not self.memberships:
+            return found
+        own = [held.tenant for held in self.memberships if held.role != Role.VIEWER and not held.tenant.closed_at]
+        return own[0] if own else self.memberships[0].tenant
+
+    @cached_property
+    def tenant_path(self) -> str:
+        """The names from the highest tenant that the reader may see down to the current one."""
+        if self.tenant is None:
+            return ""
+        names = {tenant.pk: tenant.name for tenant in self.tenants}
+        return " / ".join(names[pk] for pk in self.tenant.ancestor_ids if pk in names)
+
+    def role_in(self, tenant: Tenant) -> Role | None:
+        """The reader's strongest role there, own or inherited, without a further query."""
+        held = [Role(one.role) for one in self.memberships if tenant.path.startswith(one.tenant.path)]
+        return max(held, key=ROLE_RANK.__getitem__, default=None)
+
+    def may(self, tenant: Tenant, at_least: Role) -> bool:
+        role = self.role_in(tenant)
+        return role is not None and ROLE_RANK[role] >= ROLE_RANK[at_least]
+
+    def tenants_where(self, at_least: Role) -> list[Tenant]:
+        return [tenant for tenant in self.tenants if not tenant.closed_at and self.may(tenant, at_least)]
+
+    @property
+    def role(self) -> Role | None:
+        return self.role_in(self.tenant) if self.tenant else None
+
+    @cached_property
+    def is_platform_admin(self) -> bool:
+        return any(held.tenant.parent_id is None and held.role == Role.ADMIN for held in self.memberships)
+
+    @cached_property
+    def may_reserve(self) -> bool:
+        return any(ROLE_RANK[Role(held.role)] >= ROLE_RANK[Role.MEMBER] for held in self.memberships)
+
+    @cached_property
+    def places(self) -> list[dict]:
+        """The navigation: what the reader may not open is absent."""
+        shown, group, here = [], "", self._here
+        for place in PLACES:
+            address = self._address(place)
+            if address is None:
+                continue
+            heading = place.group if place.group != group else ""
+            group = place.group
+            current = address == here or (address != "/" and here.startswith(address))
+            shown.append({"place": place, "address": address, "heading": heading, "current": current})
+        return shown
+
+    @property
+    def _here(self) -> str:
+        return "/" if self.request.path.startswith(reverse("reservation_list")) else self.request.path
+
+    def _address(self, place: Place) -> str | None:
+        if place.admins_only and not self.is_platform_admin:
+            return None
+        if place.name == "reserve" and not self.may_reserve:
+            return None
+        return address_if_there(place.name)
+
+    @property
+    def profile_address(self) -> str | None:
+        return address_if_there("profile")
+
+    @property
+    def sign_out_address(self) -> str | None:
+        return address_if_there("account_logout")
+
+    @property
+    def zone(self) -> str:
+        return timezone.get_current_timezone_name()
+
+    @property
+    def zone_city(self) -> str:
+        """The last part of the zone's name, as people say it: Asia/Taipei is Taipei."""
+        return timezone.get_current_timezone_name().rsplit("/", 1)[-1].replace("_", " ")
+
+
+def address_if_there(name: str) -> str | None:
+    """The address of a page, or None where this installation serves no such page."""
+    try:
+        return reverse(name)
+    except NoReverseMatch:
+        return None
+
+
+def shell_of(request: HttpRequest) -> Shell:
+    """The request's shell; pages and templates share one, so that it is read once."""
+    if not hasattr(request, "berth_shell"):
+        request.berth_shell = Shell(request)  # type: ignore[attr-defined]
+    return request.berth_shell  # type: ignore[attr-defined]
 
 
 def shell(request: HttpRequest) -> dict:
-    return {"theme": request.COOKIES.get("berth_theme", "auto")}
+    theme = request.COOKIES.get("berth_theme", "")
+    return {
+        "shell": SimpleLazyObject(lambda: shell_of(request)),
+        "theme": theme if theme in THEMES else "auto",
+        "now": timezone.now(),
+    }
