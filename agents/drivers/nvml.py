@@ -20,7 +20,15 @@ from agents.drivers.nvml_metrics import (
     use_of_gpu,
     use_of_instance,
 )
-from agents.drivers.nvml_mig import Berth, FoundInstance, clear_instance, find_instances, make_instance, why_no_room
+from agents.drivers.nvml_mig import (
+    Berth,
+    FoundInstance,
+    clear_instance,
+    fill_instance,
+    find_instances,
+    make_instance,
+    why_no_room,
+)
 from agents.protocol import GpuFact, GpuSample
 
 log = logging.getLogger(__name__)
@@ -83,13 +91,15 @@ class NvmlDriver:
             berth = Berth(gpu_uuid, self._gpus.shape(gpu_uuid, profile_id), start, size)
             with as_driver_error(f"Making {berth}"):
                 gpu = pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid)
-                before = {found.id for found in find_instances(gpu, self._gpus.shapes(gpu_uuid))}
+            made_id: int | None = None
             try:
                 with as_driver_error(f"Making {berth}"):
-                    make_instance(gpu, berth)
+                    handle = make_instance(gpu, berth)
+                    made_id = pynvml.nvmlGpuInstanceGetInfo(handle).id
+                    fill_instance(handle, berth.shape)
                 return self._read_back(gpu, berth)
             except DriverError as error:
-                raise self._explained(error, gpu, berth, before) from error
+                raise self._explained(error, gpu, berth, made_id) from error
 
     def destroy(self, instance: Instance) -> None:
         """An instance that is not there any more is no error."""
@@ -104,6 +114,8 @@ class NvmlDriver:
                 clear_instance(found)
                 if self._found_at(gpu, instance) is not None:
                     raise DriverError(f"{doing}: the driver reported success, but the GPU instance is still there.")
+                left = self._last_instances.get(instance.gpu_uuid, ())
+                self._last_instances[instance.gpu_uuid] = tuple(each for each in left if each.start != instance.start)
 
     def use(self, instances: tuple[Instance, ...], whole: tuple[str, ...]) -> dict[str, DeviceUse]:
         """A device that cannot be reached has a use of which nothing is measurable."""
@@ -164,10 +176,12 @@ class NvmlDriver:
         if found is None or made is None or made.mig_uuid is None:
             raise DriverError(f"Making {berth}: the driver reported success, but there is no such MIG device.")
         self._events.remember(berth.gpu_uuid, found.id, found.start)
+        self._last_instances[berth.gpu_uuid] = (*self._last_instances.get(berth.gpu_uuid, ()), made)
         return made
 
-    def _explained(self, error: DriverError, gpu: Any, berth: Berth, before: set[int]) -> DriverError:
-        """Clears what the failure left and says what the code alone does not."""
+    def _explained(self, error: DriverError, gpu: Any, berth: Berth, made_id: int | None) -> DriverError:
+        """Clears what the failure left and says what the code alone does not. Only what this call made is cleared:
+        another process may be between its own two steps."""
         text = str(error)
         try:
             with as_driver_error("reading the state"):
@@ -175,7 +189,7 @@ class NvmlDriver:
             if error.code == pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES:
                 text += f": {why_no_room(present, berth)}"
             for left in present:
-                if left.id not in before and berth.is_taken_by(left):
+                if left.id == made_id:
                     clear_instance(left)
         except DriverError as second:
             text += f"; and what is left half made could not be cleared: {second}"

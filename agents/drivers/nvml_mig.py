@@ -80,12 +80,15 @@ def _compute_of(instance: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def make_instance(gpu: Any, berth: Berth) -> None:
-    """A GPU instance at the span and a compute instance that fills it. The caller clears what a failure leaves."""
+def make_instance(gpu: Any, berth: Berth) -> Any:
+    """A GPU instance at the span, still without a compute instance; gives its handle."""
     placement = pynvml.c_nvmlGpuInstancePlacement_t(berth.start, berth.size)
     reference = ctypes.byref(placement)
-    instance = pynvml.nvmlDeviceCreateGpuInstanceWithPlacement(gpu, berth.shape.profile_id, reference)
-    pynvml.nvmlGpuInstanceCreateComputeInstance(instance, filling_profile(instance, berth.shape))
+    return pynvml.nvmlDeviceCreateGpuInstanceWithPlacement(gpu, berth.shape.profile_id, reference)
+
+
+def fill_instance(instance: Any, shape: InstanceShape) -> None:
+    pynvml.nvmlGpuInstanceCreateComputeInstance(instance, filling_profile(instance, shape))
 
 
 def filling_profile(instance: Any, shape: InstanceShape) -> int:
@@ -128,7 +131,7 @@ def _refusal(error: pynvml.NVMLError, found: FoundInstance, pids: tuple[int, ...
 
 
 def process_ids(device: Any) -> tuple[int, ...]:
-    return tuple(sorted(row.pid for row in pynvml.nvmlDeviceGetComputeRunningProcesses(device)))
+    return tuple(sorted(row.pid for row in pynvml.nvmlDeviceGetComputeRunningProcesses_v3(device)))
 
 
 def why_no_room(present: list[FoundInstance], berth: Berth) -> str:

@@ -4,9 +4,7 @@ from pathlib import Path
 
 from agents.drivers.contract import DriverError, GpuDriver
 from agents.drivers.nvml import NvmlDriver
-from agents.drivers.simulator import NodeFile, SimulatedNvml, install
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+from agents.drivers.simulator import SimulatedNvml, install
 
 
 def open_driver(simulate: Path | None = None) -> GpuDriver:
@@ -18,10 +16,3 @@ def open_driver(simulate: Path | None = None) -> GpuDriver:
     if not path.is_file():
         raise DriverError(f"There is no simulated node in {path}.")
     return NvmlDriver(lambda: install(SimulatedNvml(path)))
-
-
-def read_boot_id(simulate: Path | None = None) -> str:
-    """Changes at each boot of the machine, or of the simulated node; a change voids every instance."""
-    if simulate is None:
-        return BOOT_ID.read_text().strip()
-    return NodeFile(Path(simulate)).read().boot_id

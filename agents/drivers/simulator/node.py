@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from agents.drivers.simulator.models import load_models
+from agents.drivers.simulator.processes import kill_holders
 
 EVENTS_KEPT = 200
 DRIVER_VERSION = "580.95.05"
@@ -57,6 +58,10 @@ class Gpu(msgspec.Struct):
     swapped: bool = False
     clients: list[str] = []
     instances: list[GpuInstance] = []
+
+    @property
+    def device_uuids(self) -> list[str]:
+        return [self.uuid, *(compute.uuid for instance in self.instances for compute in instance.compute)]
 
 
 class Event(msgspec.Struct):
@@ -148,11 +153,11 @@ def write_node(path: Path, node: Node) -> None:
 def create_node(
     path: Path, name: str, gpus: Sequence[dict[str, Any]], mig_on_boot: Sequence[int] | None = None
 ) -> Node:
-    """Write a new node. A GPU is ``{"model": "H100-80GB", "mig": True}``; its UUID follows from the node's name and
-    its index. ``mig_on_boot`` are the indices on which an administrator's unit turns MIG on at each boot; without it,
-    those that have it now."""
+    """Write a new node. A GPU is ``{"model": "H100-80GB", "mig": True}``; its UUID follows from the file, the node's
+    name and its index, so that two stacks on one machine never share a GPU. ``mig_on_boot`` are the indices on which
+    an administrator's unit turns MIG on at each boot; without it, those that have it now."""
     path = Path(path)
-    made = [_new_gpu(name, index, wanted) for index, wanted in enumerate(gpus)]
+    made = [_new_gpu(f"{path.resolve()}/{name}/{index}", index, wanted) for index, wanted in enumerate(gpus)]
     if mig_on_boot is None:
         mig_on_boot = [gpu.index for gpu in made if gpu.mig_current]
     node = Node(name=name, boot_id=str(uuid.uuid4()), mig_on_boot=list(mig_on_boot), gpus=made)
@@ -161,7 +166,7 @@ def create_node(
     return node
 
 
-def _new_gpu(name: str, index: int, wanted: dict[str, Any]) -> Gpu:
+def _new_gpu(seed: str, index: int, wanted: dict[str, Any]) -> Gpu:
     model = load_models().get(wanted["model"])
     if model is None:
         raise ValueError(f"There is no model {wanted['model']}; there are {', '.join(load_models())}.")
@@ -170,7 +175,7 @@ def _new_gpu(name: str, index: int, wanted: dict[str, Any]) -> Gpu:
         raise ValueError(f"{model.key} has no MIG.")
     return Gpu(
         index=index,
-        uuid=f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, f'{name}/{index}')}",
+        uuid=f"GPU-{uuid.uuid5(uuid.NAMESPACE_OID, seed)}",
         model=model.key,
         pci_bus_id=f"00000000:{0x17 + 0x10 * index & 0xFF:02X}:00.0",
         mig_current=mig,
@@ -180,10 +185,11 @@ def _new_gpu(name: str, index: int, wanted: dict[str, Any]) -> Gpu:
 
 
 def reboot(file: NodeFile) -> None:
-    """A new boot id; instances, clients and losses are gone. Ampere keeps its MIG mode, Hopper does not, except where
-    ``mig_on_boot`` names the GPU."""
+    """A new boot id; instances, clients, losses and the processes on the devices are gone. Ampere keeps its MIG mode,
+    Hopper does not, except where ``mig_on_boot`` names the GPU."""
     models = load_models()
     with file.change() as node:
+        kill_holders({uuid for gpu in node.gpus for uuid in gpu.device_uuids})
         node.boot_id = str(uuid.uuid4())
         for gpu in node.gpus:
             gpu.instances, gpu.clients, gpu.lost = [], [], False

@@ -4,7 +4,9 @@ Nobody tells the simulator: a process whose environment names a device in ``CUDA
 ``NVIDIA_VISIBLE_DEVICES`` holds it, in a container on this machine or outside one.
 """
 
+import contextlib
 import os
+import signal
 import threading
 import time
 from dataclasses import dataclass
@@ -64,6 +66,14 @@ def _visible_devices(pid: int) -> set[str]:
             if entry.startswith(name):
                 devices.update(entry[len(name) :].decode(errors="replace").split(","))
     return {device for device in devices if device.startswith(("GPU-", "MIG-"))}
+
+
+def kill_holders(devices: set[str]) -> None:
+    """Nothing outlives a reboot."""
+    pids = {pid for device, holders in _scan().items() if device in devices for pid in holders}
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def process_use(pid: int) -> ProcessUse | None:
