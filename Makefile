@@ -30,7 +30,7 @@ smoke: $(DEV_STAMP) ## walk the straight path as a client would, on a running Be
 	@exec $(BIN)/python -m tests.smoke
 
 bench: $(DEV_STAMP) ## measure what has a target and print it
-	@exec $(BIN)/python -m tests.bench
+	@exec $(BIN)/python -m pytest -q tests/bench
 
 lint: $(DEV_STAMP)
 	@$(BIN)/ruff check .

@@ -37,6 +37,7 @@ def fleet(facts):
     admit_nodes({node.name: node.pool for node in NODES})
     for name, gpus in facts.items():
         record_gpus(Node.objects.get(name=name), gpus)
+    Node.objects.update(enrolled_at=timezone.now(), last_seen_at=timezone.now())
 
 
 def test_every_gpu_finds_the_pool_of_its_model_and_mode(fleet):
