@@ -3,7 +3,6 @@
 import datetime as dt
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from portal.inventory.models import Pool, Profile
 from portal.reservations.errors import BudgetExceeded, NoCapacity, QuotaExceeded
@@ -13,11 +12,7 @@ from scheduler.placement.explain import Reason, Why
 def quota_exceeded(tenant: str, limit: int, held: int, asked: int) -> QuotaExceeded:
     """``held`` is the peak within the window; all are weights."""
     numbers = {"tenant": tenant, "limit": limit, "held": held, "asked": asked}
-    sentence = ngettext(
-        "%(tenant)s holds %(held)d of its %(limit)d slices in this window; this needs %(asked)d more.",
-        "%(tenant)s holds %(held)d of its %(limit)d slices in this window; this needs %(asked)d more.",
-        asked,
-    )
+    sentence = _("%(tenant)s holds %(held)d of its %(limit)d slices in this window; this needs %(asked)d more.")
     return QuotaExceeded(sentence % numbers, numbers, field="ranks")
 
 
