@@ -15,11 +15,14 @@ from pathlib import Path
 
 from agents.agent import Agent, Parts
 from agents.boot import boot_id_source
+from agents.containers.cdi import CdiSpec, simulated_spec, toolkit_spec
 from agents.containers.contract import Engine, EngineError
+from agents.containers.podman import PodmanEngine
+from agents.containers.podman_spec import Hardening
 from agents.containers.process import ProcessEngine
 from agents.drivers.contract import DriverError, GpuDriver
 from agents.drivers.opening import open_driver
-from agents.enrolment import EnrolmentFailed, enrol, read_identity
+from agents.enrolment import EnrolmentFailed, Identity, enrol, read_identity
 from agents.journal import Journal
 from agents.settings import RunSettings, enrol_settings, parse, run_settings
 from agents.starting import DeviceSpec, NoDeviceSpec
@@ -50,7 +53,7 @@ def _run(settings: RunSettings) -> None:
     identity = read_identity(settings.state)
     lock = _sole_agent(settings.state)
     try:
-        engine, spec = _engine(settings)
+        engine, spec = _engine(settings, identity)
         parts = Parts(
             driver=_driver(settings), engine=engine, spec=spec, journal=Journal(settings.state),
             boot_id=boot_id_source(settings.simulate), simulated=settings.simulate is not None,
@@ -83,8 +86,12 @@ def _driver(settings: RunSettings) -> GpuDriver:
         wait_seconds = min(_MOST_WAIT_SECONDS, 2 * wait_seconds)
 
 
-def _engine(settings: RunSettings) -> tuple[Engine, DeviceSpec]:
-    return ProcessEngine(settings.state), NoDeviceSpec()
+def _engine(settings: RunSettings, identity: Identity) -> tuple[Engine, DeviceSpec]:
+    if settings.engine == "process":
+        return ProcessEngine(settings.state), NoDeviceSpec()
+    spec = CdiSpec(settings.cdi_dir, str(identity.node_id), simulated_spec if settings.simulate else toolkit_spec)
+    hardening = Hardening(user=settings.user, network=settings.network)
+    return PodmanEngine(settings.podman_url, str(identity.node_id), spec, hardening, settings.pull), spec
 
 
 def _sole_agent(state: Path) -> int:

@@ -29,7 +29,7 @@ class OrphanCare:
         self._retry_at: dict[Instance | str, float] = {}
 
     def adopt_workloads(self, wanted: dict[int, DesiredLease], present: Present, now: float) -> None:
-        """Give every workload with our label a line in the journal; what nobody wants is then withdrawn as a lease is."""
+        """Give every workload with our label a line in the journal; what nobody wants is then withdrawn."""
         for (lease_id, attempt), running in list(present.running().items()):
             progress = self._state.progress.get(lease_id)
             if progress is not None and (progress.lease.attempt == attempt or progress.phase is not Phase.ENDED):

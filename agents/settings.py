@@ -20,6 +20,7 @@ class RunSettings:
     podman_url: str = ""
     pull: bool = False
     network: str = "none"
+    user: str = "1000:1000"
     driver_seconds: float = 30.0
     stop_workloads: bool = False
 
@@ -40,6 +41,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     _option(run, "cdi-dir", help="folder of the CDI spec, /etc/cdi when left out")
     _option(run, "podman-url", help="socket of the Podman service, as unix:///run/podman/podman.sock")
     _option(run, "network", help="network of containers: none, or the name of a Podman network")
+    _option(run, "user", help="user and group of containers as UID:GID, 1000:1000 when left out")
     _option(run, "driver-seconds", help="how long one call of the driver may take")
     _flag(run, "pull", help="let Podman fetch images that are not on this machine")
     _flag(run, "stop-workloads", help="end the workloads when the agent stops; else the next agent takes them over")
@@ -59,7 +61,8 @@ def run_settings(options: argparse.Namespace) -> RunSettings:
         state=_state(options), simulate=Path(options.simulate) if options.simulate else None, engine=engine,
         cdi_dir=Path(options.cdi_dir or "/etc/cdi"),
         podman_url=options.podman_url or os.environ.get("CONTAINER_HOST", ""),
-        pull=options.pull, network=options.network or "none", driver_seconds=driver_seconds,
+        pull=options.pull, network=options.network or "none",
+        user=options.user or "1000:1000", driver_seconds=driver_seconds,
         stop_workloads=options.stop_workloads)
 
 

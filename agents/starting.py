@@ -71,7 +71,7 @@ class Starter:
         if leftover is not None and not leftover.alive:
             self._engine.remove(leftover)
         progress.device = device
-        others = (each.mig_uuid for each in present.instances()) if lease.profile_id is not None else ()
+        others = (each.mig_uuid for each in present.instances())
         self._spec.ensure(tuple(sorted({device, *(uuid for uuid in others if uuid is not None)})))
         running = self._engine.start(lease, device)
         got = self._engine.device_of(running)
