@@ -58,17 +58,20 @@ class GpuDriver(Protocol):
         """Every device with its legal profiles; a lost one comes with ``healthy=False`` and the last known facts."""
 
     def instances(self) -> tuple[Instance, ...]:
-        """Every GPU instance on every device, half-made ones too."""
+        """Every GPU instance on every device, half-made ones too. A device that cannot be read keeps those last read:
+        a slice is free only when the driver shows it free."""
 
     def create(self, gpu_uuid: str, profile_id: int, start: int, size: int) -> Instance:
         """Make a GPU instance at exactly this span and one compute instance that fills it; read back. On failure
         nothing half made stays behind, or the next ``instances()`` shows it."""
 
     def destroy(self, instance: Instance) -> None:
-        """Compute instances first, then the GPU instance. IN_USE names the processes that hold it."""
+        """Compute instances first, then the GPU instance; read back. IN_USE names the processes that hold it. What is
+        not there any more is no error."""
 
     def use(self, instances: tuple[Instance, ...], whole: tuple[str, ...]) -> dict[str, DeviceUse]:
-        """Use by MIG UUID for ``instances`` and by GPU UUID for ``whole``."""
+        """Use by MIG UUID for ``instances`` and by GPU UUID for ``whole``, each of them. Percentages are means since
+        the last call that asked for the device; where they come from samples the first call has none."""
 
     def gpu_samples(self) -> tuple[GpuSample, ...]:
         """Board-level values of every device."""

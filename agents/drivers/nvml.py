@@ -12,10 +12,8 @@ from agents.drivers.nvml_errors import as_driver_error
 from agents.drivers.nvml_events import EventWatch
 from agents.drivers.nvml_gpus import GpuRegister
 from agents.drivers.nvml_metrics import (
-    GpmKey,
     GpmSampler,
     board_sample,
-    instance_id_of,
     measured,
     use_of_gpu,
     use_of_instance,
@@ -120,7 +118,6 @@ class NvmlDriver:
     def use(self, instances: tuple[Instance, ...], whole: tuple[str, ...]) -> dict[str, DeviceUse]:
         """A device that cannot be reached has a use of which nothing is measurable."""
         with self._lock:
-            self._gpm.keep_only(self._sampled(instances, whole))
             uses: dict[str, DeviceUse] = {}
             for instance in instances:
                 if instance.mig_uuid is not None:
@@ -141,7 +138,7 @@ class NvmlDriver:
 
     def close(self) -> None:
         with self._lock, as_driver_error("Closing NVML"):
-            self._gpm.keep_only(())
+            self._gpm.close()
             self._events.close()
             pynvml.nvmlShutdown()
 
@@ -151,6 +148,7 @@ class NvmlDriver:
         try:
             gpu = pynvml.nvmlDeviceGetHandleByUUID(fact.uuid)
             found = find_instances(gpu, self._gpus.shapes(fact.uuid))
+            self._gpm.keep_only(fact.uuid, {known.id for known in found})
             for known in found:
                 self._events.remember(fact.uuid, known.id, known.start)
             return tuple(known.as_instance(fact.uuid) for known in found)
@@ -200,15 +198,6 @@ class NvmlDriver:
         if mig is None or gpu is None:
             return DeviceUse()
         return use_of_instance(mig, gpu, gpu_uuid, self._gpm)
-
-    def _sampled(self, instances: tuple[Instance, ...], whole: tuple[str, ...]) -> set[GpmKey]:
-        keys: set[GpmKey] = {(uuid, None) for uuid in whole}
-        for instance in instances:
-            mig = _handle(instance.mig_uuid) if instance.mig_uuid else None
-            instance_id = None if mig is None else instance_id_of(mig)
-            if instance_id is not None:
-                keys.add((instance.gpu_uuid, instance_id))
-        return keys
 
 
 def _handle(uuid: str) -> Any:

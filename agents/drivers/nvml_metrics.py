@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -84,8 +84,14 @@ class GpmSampler:
         if kept is not None:
             measured(lambda: pynvml.nvmlGpmSampleFree(kept.sample))
 
-    def keep_only(self, keys: Iterable[GpmKey]) -> None:
-        for key in set(self._kept).difference(keys):
+    def keep_only(self, gpu_uuid: str, instance_ids: set[int]) -> None:
+        """Forget the instances of this GPU that are gone."""
+        for key in list(self._kept):
+            if key[0] == gpu_uuid and key[1] is not None and key[1] not in instance_ids:
+                self.drop(key)
+
+    def close(self) -> None:
+        for key in list(self._kept):
             self.drop(key)
 
     def _is_supported(self, gpu: Any, uuid: str) -> bool:

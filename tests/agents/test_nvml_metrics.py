@@ -56,6 +56,18 @@ def test_utilization_of_a_slice_follows_the_cpu_of_its_process(tmp_path):
         eventually(read, lambda uses: uses[0].utilization == 0)
 
 
+def test_asking_for_one_slice_does_not_forget_another(tmp_path):
+    with driven_node(tmp_path, "H100-80GB:mig") as (driver, _):
+        gpu = driver.inventory()[0].uuid
+        first, second = driver.create(gpu, 19, 0, 1), driver.create(gpu, 19, 1, 1)
+        began = time.monotonic()
+        driver.use((first, second), ())
+        eventually(lambda: time.monotonic() - began, lambda seconds: seconds > 0.15)
+        driver.use((second,), ())
+        driver.instances()
+        assert driver.use((first,), ())[first.mig_uuid].utilization == 0
+
+
 def test_memory_of_a_slice_is_that_of_its_processes_within_its_bounds(tmp_path):
     with driven_node(tmp_path, "A100-40GB:mig") as (driver, _):
         made = driver.create(driver.inventory()[0].uuid, 19, 0, 1)
