@@ -14,6 +14,9 @@ from portal.celery import app
 
 log = logging.getLogger(__name__)
 
+# The one channel group of every web process that holds browsers' sockets.
+BROWSERS = "browsers"
+
 
 def node_group(node_id: int) -> str:
     """The channel group of the socket that a node's agent holds."""
@@ -21,12 +24,12 @@ def node_group(node_id: int) -> str:
 
 
 def tenant_group(tenant_id: int) -> str:
-    """The channel group of the browsers that may see a tenant."""
+    """Names the browsers that may see a tenant."""
     return f"tenant.{tenant_id}"
 
 
 def user_group(user_id: int) -> str:
-    """The channel group of the sockets that one person holds."""
+    """Names the sockets that one person holds."""
     return f"user.{user_id}"
 
 
@@ -42,7 +45,7 @@ def tell_tenant_on_commit(tenant_id: int, fact: str, **what: int | str) -> None:
 
 
 def tell_user_on_commit(user_id: int, fact: str, **what: int | str) -> None:
-    """Tell the sockets of one person, above all that their rights changed: each checks them anew and closes or goes on."""
+    """Tell the sockets of one person, above all that their rights changed: each checks them anew."""
     transaction.on_commit(lambda: tell_group(user_group(user_id), {"type": "user.changed", "fact": fact, **what}))
 
 
@@ -64,7 +67,9 @@ def send_task(name: str, *arguments: int) -> None:
 
 
 def tell_group(group: str, message: dict) -> None:
+    """``to`` names whom it is for: all browsers share one channel group, and each web process sorts what it hears."""
+    channel_group = group if group.startswith("node.") else BROWSERS
     try:
-        async_to_sync(get_channel_layer().group_send)(group, message)
+        async_to_sync(get_channel_layer().group_send)(channel_group, {**message, "to": group})
     except Exception as error:  # the layer raises whatever its client raises; a lost bell is never an error
         log.warning("group %s not told %s: %s", group, message.get("type"), error)

@@ -1,7 +1,7 @@
 """Every address of the portal. Each app lists its own."""
 
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
+from django.urls import include, path
 
 
 def health(request: HttpRequest) -> HttpResponse:
@@ -11,4 +11,8 @@ def health(request: HttpRequest) -> HttpResponse:
 
 urlpatterns = [
     path("healthz", health, name="health"),
+    path("", include("portal.accounts.urls")),
+    path("", include("portal.tenants.urls")),
+    path("", include("portal.live.urls")),
+    path("", include("portal.api.urls")),
 ]

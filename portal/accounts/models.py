@@ -7,7 +7,9 @@ from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.db import models
 from django.db.models.functions import Lower
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
+from knox.models import AbstractAuthToken
 
 
 class UserManager(BaseUserManager["User"]):
@@ -29,6 +31,8 @@ class User(AbstractBaseUser):
     language = models.CharField(_("language"), max_length=10, choices=settings.LANGUAGES, default="en")
     time_zone = models.CharField(_("time zone"), max_length=64, default="UTC")
     is_active = models.BooleanField(default=True)
+    # Part of what a session is checked against: raising it ends every session of this person.
+    sign_in_round = models.PositiveIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(default=timezone.now)
 
     USERNAME_FIELD = "email"
@@ -47,3 +51,21 @@ class User(AbstractBaseUser):
     def initials(self) -> str:
         words = self.name.split() or [self.email]
         return (words[0][:1] + (words[-1][:1] if len(words) > 1 else words[0][1:2])).upper()
+
+    def _get_session_auth_hash(self, secret: str | None = None) -> str:
+        salt = "portal.accounts.models.User.session"
+        return salted_hmac(salt, f"{self.sign_in_round} {self.password}", secret=secret, algorithm="sha256").hexdigest()
+
+
+class ApiToken(AbstractAuthToken):
+    """Lets a program act as its owner. The text is shown once; only its hash is kept, and it always expires."""
+
+    name = models.CharField(_("name"), max_length=64)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created"]
+        constraints = [models.CheckConstraint(condition=models.Q(expiry__isnull=False), name="api_token_expires")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.user}"

@@ -1,15 +1,63 @@
-"""One shape for every refusal: a code for programs, a sentence for people."""
+"""One shape for every refusal: a code for programs, a sentence for people, numbers as evidence, ways on."""
 
+import logging
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.db import OperationalError
+from django.http import Http404
+from django.utils.translation import gettext as _
+from rest_framework import exceptions
 from rest_framework.response import Response
-from rest_framework.views import exception_handler
+from rest_framework.views import exception_handler, set_rollback
+
+from portal.api.alternatives import alternatives_shown
+from portal.reservations.errors import ReservationRefused
+
+log = logging.getLogger(__name__)
 
 
 def answer(error: Exception, context: dict) -> Response | None:
-    """DRF's answer under one key; None leaves what is unknown to Django, which answers 500 and logs."""
+    """The handler of every API view. None leaves what is unknown to Django, which logs it and answers 500."""
+    if isinstance(error, ReservationRefused):
+        set_rollback()
+        return Response(refusal(error), status=error.status)
+    if isinstance(error, OperationalError):
+        set_rollback()
+        log.warning("%s %s: %s", context["request"].method, context["request"].path, error)
+        return Response(_body("busy", _("Busy. Try again in a moment.")), status=503, headers={"Retry-After": "1"})
     response = exception_handler(error, context)
-    if response is None:
-        return None
-    detail = response.data
-    code = getattr(error, "default_code", "error")
-    response.data = {"code": code, "detail": detail.get("detail", detail) if isinstance(detail, dict) else detail}
+    if response is not None:
+        response.data = _told(error)
     return response
+
+
+def refusal(error: ReservationRefused) -> dict[str, Any]:
+    evidence = dict(error.evidence) | ({"field": error.field} if error.field else {})
+    return _body(error.code, error.message, evidence, alternatives_shown(error.alternatives))
+
+
+def _told(error: Exception) -> dict[str, Any]:
+    if isinstance(error, Http404 | exceptions.NotFound):
+        return _body("not_found", _("Not here, or not yours."))
+    if isinstance(error, PermissionDenied):
+        return _body("permission_denied", _("You may not do that."))
+    if isinstance(error, exceptions.ValidationError):
+        return _body("invalid", _first_sentence(error.detail), {"fields": error.detail})
+    detail = getattr(error, "detail", str(error))
+    return _body(getattr(detail, "code", "error"), str(detail))
+
+
+def _first_sentence(detail: Any, where: str = "") -> str:
+    """The first complaint, with the field it is about."""
+    while isinstance(detail, dict | list) and detail:
+        if isinstance(detail, dict):
+            key, detail = next(iter(detail.items()))
+            where = where if key == "non_field_errors" else f"{where}.{key}".strip(".")
+        else:
+            detail = detail[0]
+    return f"{where}: {detail}" if where else str(detail)
+
+
+def _body(code: str, message: str, evidence: dict | None = None, alternatives: list | None = None) -> dict[str, Any]:
+    return {"code": code, "message": str(message), "evidence": evidence or {}, "alternatives": alternatives or []}

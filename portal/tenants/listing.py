@@ -1,0 +1,61 @@
+"""The people of one tenant as its page shows them: own roles first, then those inherited from above."""
+
+from dataclasses import dataclass
+
+from portal.accounts.models import User
+from portal.tenants.models import ROLE_RANK, Invitation, Membership, Role, Tenant
+from portal.tenants.selectors import is_platform_admin
+
+
+@dataclass(frozen=True)
+class PersonRow:
+    """``changeable``: the reader may set or take the role here. ``manageable``: may disable and reset the password."""
+
+    person: User
+    role: Role
+    origin: Tenant
+    own: bool
+    changeable: bool
+    manageable: bool
+
+
+def people_of(tenant: Tenant, reader: User, own: Role | None) -> list[PersonRow]:
+    """Four queries whatever the number of people."""
+    held = Membership.objects.filter(tenant_id__in=tenant.ancestor_ids).select_related("user", "tenant")
+    held = held.order_by("-tenant__path", "user__name", "user_id")
+    leads = own is not None and ROLE_RANK[own] >= ROLE_RANK[Role.LEAD]
+    manageable = _manageable([one.user_id for one in held], reader) if leads else set()
+    return [
+        PersonRow(
+            person=one.user,
+            role=Role(one.role),
+            origin=one.tenant,
+            own=one.tenant_id == tenant.pk,
+            changeable=leads and one.tenant_id == tenant.pk and ROLE_RANK[Role(one.role)] <= ROLE_RANK[own],  # type: ignore[index]
+            manageable=one.user_id in manageable and one.user_id != reader.pk,
+        )
+        for one in held
+    ]
+
+
+def _manageable(user_ids: list[int], reader: User) -> set[int]:
+    """What ``people.may_manage`` says for each, asked once for all."""
+    if is_platform_admin(reader):
+        return set(user_ids)
+    led = list(
+        Membership.objects.filter(user=reader, role__in=[Role.LEAD, Role.ADMIN]).values_list("tenant__path", "role")
+    )
+    roles: dict[int, list[bool]] = {}
+    for user_id, path, role in Membership.objects.filter(user_id__in=user_ids).values_list(
+        "user_id", "tenant__path", "role"
+    ):
+        above = [ROLE_RANK[Role(mine)] for root, mine in led if path.startswith(root)]
+        roles.setdefault(user_id, []).append(bool(above) and max(above) >= ROLE_RANK[Role(role)])
+    return {user_id for user_id, held in roles.items() if all(held)}
+
+
+def open_invitations(tenant: Tenant) -> list[Invitation]:
+    """Not accepted yet, newest first; expired ones too, so that they can be sent anew."""
+    return list(
+        Invitation.objects.filter(tenant=tenant, accepted_at__isnull=True).select_related("invited_by").order_by("-pk")
+    )
