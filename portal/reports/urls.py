@@ -1,0 +1,7 @@
+from django.urls import path
+
+from portal.reports import views
+
+urlpatterns = [
+    path("usage/", views.usage, name="usage"),
+]
