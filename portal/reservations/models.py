@@ -63,11 +63,11 @@ class Upper(Func):
 
 
 def _window_is_real(name: str) -> models.CheckConstraint:
-    """Without it an empty range slips through an exclusion constraint, and 'infinity' through upper_inf()."""
-    return models.CheckConstraint(
-        condition=Q(during__isempty=False) & Q(IsFinite(Lower(F("during")))) & Q(IsFinite(Upper(F("during")))),
-        name=name,
-    )
+    """Without it an empty range slips through an exclusion constraint; upper_inf() does not catch 'infinity', nor
+    isfinite() a bound that is missing (it answers NULL, which a CHECK lets pass)."""
+    bounded = Q(during__isempty=False, during__lower_inf=False, during__upper_inf=False)
+    finite = Q(IsFinite(Lower(F("during")))) & Q(IsFinite(Upper(F("during"))))
+    return models.CheckConstraint(condition=bounded & finite, name=name)
 
 
 class Reservation(models.Model):
