@@ -13,7 +13,7 @@ from django.db import connection, connections
 def race() -> Iterator[Callable]:
     """Run ``act(0)`` to ``act(n-1)`` in threads that start together; returns the outcomes.
 
-    """Run ``act(0)`` to ``act(n-1)`` in threads that start together; the outcomes in order.
+    The threads and their connections last for the whole test: what is raced is the booking, not the connecting.
     """
     with contextlib.ExitStack() as stack:
         pools: dict[int, ThreadPoolExecutor] = {}
