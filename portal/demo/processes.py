@@ -91,17 +91,21 @@ class Part:
         self.spawn()
         return True
 
+    def ask_to_stop(self) -> None:
+        if self.process is not None and self.alive:
+            self.process.send_signal(self.how)
+
     def stop(self) -> None:
+        """Ask, wait, and KILL its whole group when it does not stop in time."""
         if self.process is None:
             return
-        if self.alive:
-            self.process.send_signal(self.how)
-            try:
-                self.process.wait(self.stop_seconds)
-            except subprocess.TimeoutExpired:
-                log.warning("%s did not stop within %.0f s and is killed", self.name, self.stop_seconds)
-                _kill_group(self.process)
-                self.process.wait(self.stop_seconds)
+        self.ask_to_stop()
+        try:
+            self.process.wait(self.stop_seconds)
+        except subprocess.TimeoutExpired:
+            log.warning("%s did not stop within %.0f s and is killed", self.name, self.stop_seconds)
+            _kill_group(self.process)
+            self.process.wait(self.stop_seconds)
         self.process = None
 
     def said(self, text: str) -> bool:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -83,9 +84,13 @@ class Stack:
 
     def stop(self) -> None:
         """Nodes with their workloads first, then web, beat, worker and the servers that all of them use."""
-        for part in sorted(self._parts, key=lambda part: parts.STOP_ORDER.index(part.name.split()[0])):
-            self._tell(f"  {part.name:<12} stopping")
-            part.stop()
+        for kind in parts.STOP_ORDER:
+            together = [part for part in self._parts if part.name.split()[0] == kind]
+            for part in together:
+                self._tell(f"  {part.name:<12} stopping")
+                part.ask_to_stop()
+            for part in together:
+                part.stop()
         self._parts.clear()
         self._lock.release()
 
@@ -175,8 +180,10 @@ class Stack:
         since = time.time()
         for node in self.nodes:
             parts.make_machine(self.home, node)
-            if node.name in tokens:
-                parts.enrol(self.home, node, self.url, tokens[node.name])
+        joining = [(node, tokens[node.name]) for node in self.nodes if node.name in tokens]
+        with ThreadPoolExecutor() as side_by_side:
+            list(side_by_side.map(lambda each: parts.enrol(self.home, each[0], self.url, each[1]), joining))
+        for node in self.nodes:
             self._spawn(parts.agent(self._places, node))
         names = ",".join(node.name for node in self.nodes)
         if names:

@@ -74,3 +74,15 @@ def test_every_wish_is_booked_through_the_service(fleet):
     assert seed_bookings() == len(WISHES)
     assert seed_bookings() == 0
     assert set(Pool.objects.filter(reservations__state__in=OPEN)) == set(Pool.objects.all())
+
+
+def test_a_later_start_runs_anew_what_had_ended_and_books_nothing_else_twice(fleet):
+    seed_bookings()
+    running = Reservation.objects.filter(during__contains=timezone.now())
+    assert running.count() == sum(wish.after_hours == 0 for wish in WISHES)
+    Lease.objects.filter(reservation__in=running).update(state="ended")
+    running.update(state=State.ENDED, end_reason="released")
+    before = Reservation.objects.filter(state__in=OPEN).count()
+    booked = seed_bookings()
+    assert 0 < booked <= 4
+    assert Reservation.objects.filter(state__in=OPEN).count() == before + booked

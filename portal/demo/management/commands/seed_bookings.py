@@ -16,5 +16,4 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         past = seed_history()
-        booked = seed_bookings() if past else 0
-        self.stdout.write(f"{past} past, {booked} booked")
+        self.stdout.write(f"{past} past, {seed_bookings()} booked")
