@@ -46,12 +46,13 @@ class Part:
     log_offset: int = 0
     restarts: int = 0
     _started: float = 0.0
+    _asked: bool = False
     _next_start: float = 0.0
     _backoff: float = field(default=FIRST_BACKOFF_SECONDS)
 
     def spawn(self) -> None:
         self.log_offset = self.log_file.stat().st_size if self.log_file.exists() else 0
-        self._started = time.monotonic()
+        self._started, self._asked = time.monotonic(), False
         self.process = self.start()
 
     def wait_ready(self, cancelled: threading.Event) -> float:
@@ -92,7 +93,9 @@ class Part:
         return True
 
     def ask_to_stop(self) -> None:
-        if self.process is not None and self.alive:
+        """Once: to some programs a second signal means to drop everything."""
+        if self.process is not None and self.alive and not self._asked:
+            self._asked = True
             self.process.send_signal(self.how)
 
     def stop(self) -> None:
