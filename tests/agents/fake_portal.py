@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 from agents.protocol import (
     Acknowledged,
@@ -62,8 +63,10 @@ class FakePortal:
 
     def push(self, message: FromPortal | str) -> None:
         frame = message if isinstance(message, str) else encode(message)
-        if self._socket is not None:
-            self._do(self._socket.send(frame))
+        socket = self._socket
+        if socket is not None:
+            with contextlib.suppress(ConnectionClosed):
+                self._do(socket.send(frame))
 
     def of(self, kind: type) -> list:
         return [frame for frame in list(self.frames) if isinstance(frame, kind)]
@@ -105,6 +108,15 @@ class FakePortal:
     async def _serve(self, socket: ServerConnection) -> None:
         self.connections += 1
         self.headers.append(socket.request.headers.get("Authorization", ""))
+        try:
+            await self._converse(socket)
+        except ConnectionClosed:
+            return
+        finally:
+            if self._socket is socket:
+                self._socket = None
+
+    async def _converse(self, socket: ServerConnection) -> None:
         async for frame in socket:
             message = decode_from_agent(frame)
             self.frames.append(message)
