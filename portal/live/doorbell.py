@@ -1,0 +1,86 @@
+"""The one ear of a process at the channel layer.
+
+What is announced is in the database already, so an unreachable Redis is said now and then and waited out.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from channels.exceptions import ChannelFull
+from channels.layers import get_channel_layer
+from redis.exceptions import RedisError
+
+from portal.live.complaints import Complaints
+
+log = logging.getLogger(__name__)
+
+RENEW_SECONDS = 10.0
+RETRY_SECONDS = 2.0
+UNREACHABLE = (RedisError, OSError, ChannelFull)
+
+
+class Doorbell:
+    """Hands each message of the groups it listens to to ``hear``. Joins again and again: Redis may forget."""
+
+    def __init__(self, hear: Callable[[dict], None]) -> None:
+        self._hear = hear
+        self._layer = get_channel_layer()
+        self._groups: dict[str, float] = {}  # when it was last joined, on the monotonic clock; 0 is never
+        self._news = asyncio.Event()
+        self._complaints = Complaints(log)
+
+    def listen(self, group: str) -> None:
+        self._groups[group] = 0.0
+        self._news.set()
+
+    def leave(self, group: str) -> None:
+        """The layer forgets the membership when it expires; until then a message finds nobody here."""
+        self._groups.pop(group, None)
+
+    async def run(self) -> None:
+        channel = await self._layer.new_channel()
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._receive(channel))
+            both.create_task(self._join(channel))
+
+    async def ring(self, group: str, message: dict) -> None:
+        """Tell the sockets of other processes; lost when Redis is away."""
+        try:
+            await self._layer.group_send(group, {**message, "to": group})
+        except UNREACHABLE as error:
+            self._complaints.say("a message to other processes is lost", error)
+
+    async def _receive(self, channel: str) -> None:
+        while True:
+            try:
+                message = await self._layer.receive(channel)
+            except UNREACHABLE as error:
+                self._complaints.say("the channel layer cannot be heard", error)
+                self._groups = dict.fromkeys(self._groups, 0.0)
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                self._hear(message)
+
+    async def _join(self, channel: str) -> None:
+        while True:
+            self._news.clear()
+            try:
+                await self._join_due(channel)
+            except UNREACHABLE as error:
+                self._complaints.say("the channel layer cannot be joined", error)
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            try:
+                await asyncio.wait_for(self._news.wait(), RENEW_SECONDS)
+            except TimeoutError:
+                continue
+
+    async def _join_due(self, channel: str) -> None:
+        for group, joined in list(self._groups.items()):
+            now = time.monotonic()
+            if joined == 0.0 or now - joined >= RENEW_SECONDS:
+                await self._layer.group_add(group, channel)
+                if group in self._groups:
+                    self._groups[group] = now

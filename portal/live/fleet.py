@@ -1,0 +1,214 @@
+"""The fleet: nodes as shelves of GPUs, each GPU as its slices with what holds them now."""
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count, F, Func, IntegerField, Q, QuerySet, Sum
+from django.utils.translation import gettext as _
+from psycopg2.extras import DateTimeTZRange
+
+from portal.inventory.listing import SHOWN
+from portal.inventory.models import Gpu, GpuState, Node, NodeState, Profile
+from portal.live.models import UseBucket
+from portal.reservations.canvas import Frame, Rect, Viewer, lease_rect
+from portal.reservations.models import LIVE, Lease, LeaseState
+from portal.reservations.selectors import ON_DEVICE, held_as, shape_of, view_of, window_of
+from scheduler.placement.geometry import GpuView, Held, free_count
+
+NODES_A_PAGE = 24
+GPU_PX, NAME_PX = 120, 20
+AHEAD = dt.timedelta(hours=1)  # what is free now is free for at least this long
+RECENT = dt.timedelta(minutes=1)
+NEEDS_ATTENTION = {"silent", "degraded", "waiting", "maintenance"}
+SLICES_HELD = Func(F("span"), function="upper", output_field=IntegerField()) - Func(
+    F("span"), function="lower", output_field=IntegerField()
+)
+LEASE_SLICES = Func(F("lease__span"), function="upper", output_field=IntegerField()) - Func(
+    F("lease__span"), function="lower", output_field=IntegerField()
+)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A lease on its GPU. Without ``live`` its use never shows; ``unmeasured`` is what nobody hears of any more."""
+
+    rect: Rect
+    label: str
+    live: str
+    unmeasured: bool
+    ends_at: dt.datetime
+
+
+@dataclass(frozen=True)
+class GpuCard:
+    """One GPU now; ``out`` says why it is out of service."""
+
+    gpu: Gpu
+    slots: tuple[Slot, ...]
+    held: int
+    out: str
+
+    @property
+    def cells(self) -> list[tuple[float, float, bool]]:
+        """y, height and paleness of each slice."""
+        high = self.gpu.memory_slices
+        row = GPU_PX / high
+        return [((high - 1 - number) * row, row - 1, number >= self.gpu.compute_slices) for number in range(high)]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """One node with its GPUs; ``state`` and ``word`` are how its state looks and reads."""
+
+    node: Node
+    state: str
+    word: str
+    gpus: tuple[GpuCard, ...]
+
+    @property
+    def held(self) -> int:
+        return sum(card.held for card in self.gpus)
+
+    @property
+    def slices(self) -> int:
+        return sum(card.gpu.memory_slices for card in self.gpus if not card.out)
+
+    @property
+    def models(self) -> str:
+        """What it carries: 8 × NVIDIA H100 80GB HBM3."""
+        counts: dict[str, int] = defaultdict(int)
+        for card in self.gpus:
+            counts[card.gpu.model] += 1
+        return ", ".join(f"{count} × {model}" for model, count in counts.items())
+
+    @property
+    def lease_count(self) -> int:
+        return sum(len(card.slots) for card in self.gpus)
+
+    @property
+    def empty_at(self) -> dt.datetime | None:
+        """When the last of what it holds now ends; None when it is empty."""
+        return max((slot.ends_at for card in self.gpus for slot in card.slots), default=None)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The fleet in numbers. ``use_percent`` is None where nothing held could be measured."""
+
+    ready: int
+    nodes: int
+    others: list[tuple[int, str]]
+    held: int
+    in_service: int
+    use_percent: int | None
+
+
+def nodes_in_service(pool_id: int | None) -> list[Node]:
+    """Every node that is not retired, with the slices of its GPUs that are well."""
+    well = Q(gpus__present=True, gpus__state=GpuState.OK)
+    nodes = Node.objects.exclude(state=NodeState.RETIRED).annotate(
+        slices=Sum("gpus__memory_slices", filter=well), gpu_count=Count("gpus", filter=Q(gpus__present=True))
+    )
+    if pool_id is not None:
+        nodes = nodes.filter(gpus__pool_id=pool_id)
+    return list(nodes.order_by("name"))
+
+
+def needs_attention(node: Node) -> bool:
+    return node.shown_state in NEEDS_ATTENTION
+
+
+def leases_now(gpus: QuerySet[Gpu] | Iterable[Gpu], now: dt.datetime) -> QuerySet[Lease]:
+    """Leases whose window is now or within the hour, and those that are still on their device."""
+    soon = Q(during__overlap=DateTimeTZRange(now, now + AHEAD))
+    return Lease.objects.filter(soon | Q(state__in=ON_DEVICE), gpu__in=gpus, state__in=LIVE)
+
+
+def holds_now(lease: Lease, now: dt.datetime) -> bool:
+    return lease.during.lower <= now or lease.state in ON_DEVICE
+
+
+def shelves(
+    nodes: Sequence[Node], gpus: Sequence[Gpu], leases: Iterable[Lease], viewer: Viewer, now: dt.datetime
+) -> list[Shelf]:
+    held: dict[int, list[Lease]] = defaultdict(list)
+    for lease in leases:
+        if holds_now(lease, now):
+            held[lease.gpu_id].append(lease)
+    cards: dict[int, list[GpuCard]] = defaultdict(list)
+    for gpu in gpus:
+        cards[gpu.node_id].append(_card(gpu, held[gpu.pk], viewer, now))
+    looks = {node.pk: SHOWN[node.shown_state] for node in nodes}
+    return [Shelf(node, looks[node.pk][0], str(looks[node.pk][1]), tuple(cards[node.pk])) for node in nodes]
+
+
+def _card(gpu: Gpu, leases: list[Lease], viewer: Viewer, now: dt.datetime) -> GpuCard:
+    slots = tuple(_slot(gpu, lease, viewer, now) for lease in sorted(leases, key=lambda lease: lease.span.lower))
+    out = (gpu.fault or _("faulty")) if gpu.state == GpuState.FAULTY else ""
+    return GpuCard(gpu, slots, sum(lease.span.upper - lease.span.lower for lease in leases), out)
+
+
+def _slot(gpu: Gpu, lease: Lease, viewer: Viewer, now: dt.datetime) -> Slot:
+    rect = lease_rect(lease, Frame(now - AHEAD, now + AHEAD), viewer, row_px=GPU_PX / gpu.memory_slices)
+    size = lease.reservation.profile.name.split(".")[0]
+    code = _("you") if rect.css.startswith("mine") else lease.reservation.tenant.code if rect.href else ""
+    label = f"{code} {size}".strip() if rect.height > NAME_PX else code
+    silent = gpu.node.silent_since is not None
+    return Slot(rect, label, rect.key if rect.href and not silent else "", silent, lease.during.upper)
+
+
+def standing(nodes: Sequence[Node], pool_id: int | None, now: dt.datetime) -> Standing:
+    """Two queries: what is held now, and how much of it was busy in the last minute."""
+    counts: dict[str, int] = defaultdict(int)
+    for node in nodes:
+        counts[node.shown_state] += 1
+    of_pool = {} if pool_id is None else {"reservation__pool_id": pool_id}
+    now_held = Q(during__contains=now) | Q(state__in=ON_DEVICE)
+    held = Lease.objects.filter(now_held, state__in=LIVE, **of_pool).aggregate(slices=Sum(SLICES_HELD))["slices"] or 0
+    return Standing(
+        ready=counts["ready"],
+        nodes=len(nodes),
+        others=[(count, str(SHOWN[state][1])) for state, count in sorted(counts.items()) if state != "ready"],
+        held=held,
+        in_service=sum(node.slices or 0 for node in nodes),
+        use_percent=_use_percent(pool_id, now),
+    )
+
+
+def _use_percent(pool_id: int | None, now: dt.datetime) -> int | None:
+    rows = UseBucket.objects.filter(seconds=10, at__gte=now - RECENT, lease__state=LeaseState.ACTIVE)
+    if pool_id is not None:
+        rows = rows.filter(lease__reservation__pool_id=pool_id)
+    sums = rows.aggregate(
+        busy=Sum(F("busy_ms") * LEASE_SLICES, output_field=IntegerField()),
+        seen=Sum(F("measured_seconds") * LEASE_SLICES, output_field=IntegerField()),
+    )
+    return round(sums["busy"] / sums["seen"] / 10) if sums["seen"] else None
+
+
+def bookable_now(gpus: Sequence[Gpu], leases: Iterable[Lease], now: dt.datetime) -> list[tuple[int, str, str]]:
+    """How many of each profile could start now and run for an hour, by pool: (count, profile, pool). One query."""
+    held: dict[int, list[Held]] = defaultdict(list)
+    for lease in leases:
+        name = lease.reservation.profile.name
+        held[lease.gpu_id].append(held_as(lease.span, lease.during, lease.state, name, now))
+    pools: dict[tuple[str, str, bool], list[GpuView]] = defaultdict(list)
+    for gpu in gpus:
+        if gpu.pool and _takes_leases(gpu):
+            pools[gpu.pool.name, gpu.model, gpu.mig_enabled].append(view_of(gpu, held[gpu.pk]))
+    profiles = list(Profile.objects.filter(gpu_model__in={model for _name, model, _mig in pools}))
+    window = window_of(DateTimeTZRange(now, now + AHEAD))
+    return [
+        (free_count(shape_of(profile), views, window), profile.name, name)
+        for (name, model, mig), views in sorted(pools.items())
+        for profile in profiles
+        if (profile.gpu_model, profile.mig) == (model, mig)
+    ]
+
+
+def _takes_leases(gpu: Gpu) -> bool:
+    node = gpu.node
+    ready = node.state == NodeState.READY and node.silent_since is None and node.enrolled_at is not None
+    return ready and gpu.state == GpuState.OK

@@ -1,0 +1,54 @@
+"""The fleet page: which node needs a hand, what is held now, what could be booked now."""
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from portal.inventory.models import Gpu, Pool
+from portal.live.fleet import (
+    NODES_A_PAGE,
+    bookable_now,
+    leases_now,
+    needs_attention,
+    nodes_in_service,
+    shelves,
+    standing,
+)
+from portal.reservations.canvas import viewer_of
+from portal.reservations.context import shell_of
+from portal.reservations.timeline import tenants_drawn
+
+ID_DIGITS = 18
+
+
+@login_required
+@require_GET
+def fleet(request: HttpRequest) -> HttpResponse:
+    viewer, now = viewer_of(shell_of(request)), timezone.now()
+    number = request.GET.get("pool", "")
+    pool_id = int(number) if number.isascii() and number.isdigit() and len(number) <= ID_DIGITS else None
+    attention = request.GET.get("state") == "attention"
+    nodes = nodes_in_service(pool_id)
+    listed = [node for node in nodes if needs_attention(node)] if attention else nodes
+    page = Paginator(listed, NODES_A_PAGE).get_page(request.GET.get("page"))
+    gpus = Gpu.objects.filter(node__in=page.object_list, present=True).select_related("node", "pool")
+    gpus = list((gpus.filter(pool_id=pool_id) if pool_id is not None else gpus).order_by("node__name", "index"))
+    leases = list(leases_now(gpus, now).select_related(
+        "reservation__tenant", "reservation__profile", "reservation__workload", "gpu__node"))  # fmt: skip
+    shown = shelves(page.object_list, gpus, leases, viewer, now)
+    context = {
+        "page": page,
+        "shelves": shown,
+        "standing": standing(nodes, pool_id, now),
+        "bookable": [row for row in bookable_now(gpus, leases, now) if row[0]],
+        "tenants": tenants_drawn(leases, viewer),
+        "hidden": any(slot.rect.css.startswith("dim") for shelf in shown for card in shelf.gpus for slot in card.slots),
+        "pools": Pool.objects.all(),
+        "pool_id": pool_id,
+        "attention": attention,
+        "query": f"&pool={number}&state={request.GET.get('state', '')}" if pool_id is not None or attention else "",
+    }
+    return render(request, "fleet/page.html", context)

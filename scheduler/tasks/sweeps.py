@@ -1,0 +1,84 @@
+"""What finds whatever an event missed. Each decides nothing: the service does, in bounded passes, safe to run twice."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from celery import shared_task
+from django.contrib.sessions.models import Session
+from django.db import OperationalError
+from django.utils import timezone
+
+from portal.events import node_group, tell_group
+from portal.live import rollups
+from portal.reservations import sweeps
+from scheduler.tasks.locks import only_one
+
+log = logging.getLogger(__name__)
+
+PASS_SECONDS = 10
+SESSIONS_MOST = 1000
+
+
+@shared_task(name="scheduler.freeze_due")
+def freeze_due() -> int:
+    return sweep("freeze_due", sweeps.freeze_due)
+
+
+@shared_task(name="scheduler.end_overdue")
+def end_overdue() -> int:
+    return sweep("end_overdue", sweeps.end_overdue)
+
+
+@shared_task(name="scheduler.push_behind")
+def push_behind() -> int:
+    """Once a pass: a node stays behind until its agent has answered."""
+    return sweep("push_behind", _push_behind, until_done=False)
+
+
+@shared_task(name="scheduler.mark_silent_nodes")
+def mark_silent_nodes() -> int:
+    return sweep("mark_silent_nodes", sweeps.mark_silent_nodes)
+
+
+@shared_task(name="scheduler.roll_up")
+def roll_up() -> int:
+    return sweep("roll_up", rollups.roll_up)
+
+
+@shared_task(name="scheduler.forget_old")
+def forget_old() -> int:
+    """Fine samples past their retention, idempotency keys past their day, sessions past their end."""
+    forgotten = sweep("forget_samples", rollups.forget_old_samples)
+    forgotten += sweep("forget_keys", sweeps.forget_keys, until_done=False)
+    return forgotten + sweep("forget_sessions", _forget_sessions)
+
+
+def sweep(name: str, work: Callable[[], int], until_done: bool = True) -> int:
+    """Repeat ``work`` while it finds something, for 10 s at most; returns how much it found. One process at a time."""
+    found = 0
+    deadline = time.monotonic() + PASS_SECONDS
+    try:
+        with only_one(name) as ours:
+            while ours and time.monotonic() < deadline:
+                some = work()
+                found += some
+                if not some or not until_done:
+                    break
+    except OperationalError as error:  # a lock or the database was not to be had: the next pass looks again
+        log.warning("sweep %s stopped after %s: %s", name, found, error)
+    if found:
+        log.info("sweep %s: %s", name, found)
+    return found
+
+
+def _push_behind() -> int:
+    behind = sweeps.nodes_behind()
+    for node_id in behind:
+        tell_group(node_group(node_id), {"type": "desired.changed", "node": node_id})
+    return len(behind)
+
+
+def _forget_sessions() -> int:
+    old = Session.objects.filter(expire_date__lt=timezone.now()).values("pk")[:SESSIONS_MOST]
+    return Session.objects.filter(pk__in=old).delete()[0]
