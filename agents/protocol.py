@@ -76,7 +76,10 @@ class GpuFact(msgspec.Struct, frozen=True):
 
 
 class PresentSlice(msgspec.Struct, frozen=True):
-    """A GPU instance that exists on a device now, read back from the driver, and whose it is (None: nobody's)."""
+    """A GPU instance that exists on a device now, read back from the driver, and whose it is (None: nobody's).
+
+    A whole GPU with MIG off has no instance: it is shown while a lease holds it, with the GPU's UUID as ``mig_uuid``.
+    """
 
     gpu_uuid: Name
     start: Small

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from agents.clock import Clock
+from agents.complaints import Complaints
 from agents.containers.contract import Engine, EngineError
 from agents.drivers.contract import DriverError, GpuDriver
 from agents.freeing import Freer
@@ -58,6 +59,7 @@ class Reconciler:
         self._orphans = OrphanCare(driver, engine, book, journal.state)
         self._watch = GpuWatch(driver, journal.state)
         self._seen = Present(driver, engine)
+        self._complaints = Complaints(log)
         self.present: tuple[PresentSlice, ...] = ()
         self.events: tuple[LeaseEvent, ...] = tuple(journal.state.events)
         self.generation = journal.state.desired.generation if journal.state.desired else 0
@@ -98,11 +100,11 @@ class Reconciler:
             self._publish(present)
             self._watch.refresh(now)
         except EngineError as refusal:
-            log.warning("the engine does not answer: %s", refusal)
+            self._complaints.say(f"the engine does not answer: {refusal}")
         except DriverError as refusal:
-            log.warning("the driver does not answer: %s", refusal)
+            self._complaints.say(f"the driver does not answer: {refusal}")
         except OSError as error:
-            log.error("this machine hinders the agent: %s", error)
+            self._complaints.say(f"this machine hinders the agent: {error}")
             return _HINDERED_SECONDS
         self.events = tuple(self._journal.state.events)
         self._told()
@@ -239,12 +241,17 @@ class Reconciler:
         """What is there, and whose it is, for the report."""
         live = [progress for progress in self._journal.state.progress.values() if progress.phase is not Phase.ENDED]
         self.active = tuple(progress for progress in live if progress.phase is Phase.ACTIVE)
-        self.present = tuple(
+        instances = tuple(
             PresentSlice(
                 gpu_uuid=instance.gpu_uuid, start=instance.start, size=instance.size,
                 mig_uuid=instance.mig_uuid or "",
                 lease_id=next((each.lease.lease_id for each in live if is_exactly(instance, each.lease)), None))
             for instance in present.instances())
+        whole = tuple(
+            PresentSlice(gpu_uuid=lease.gpu_uuid, start=lease.start, size=lease.size, mig_uuid=lease.gpu_uuid,
+                         lease_id=lease.lease_id)
+            for lease in (progress.lease for progress in live) if lease.profile_id is None)
+        self.present = instances + whole
 
     def _seconds_to_next(self, now: float) -> float:
         progress = self._journal.state.progress
