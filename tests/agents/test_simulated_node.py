@@ -70,24 +70,59 @@ def test_gpus_keep_their_uuids_and_no_two_nodes_share_one(tmp_path):
     assert [gpu.uuid for gpu in again.gpus] == seen[:2]
 
 
-def test_two_who_want_the_same_place_at_once_get_it_once(tmp_path):
-    """Two processes, each through its own pynvml; 20 rounds."""
+TAKE_ALL = """
+import sys
+from pathlib import Path
+from agents.drivers.contract import DriverError
+from agents.drivers.opening import open_driver
+driver = open_driver(Path(sys.argv[1]))
+gpu, won = driver.inventory()[0].uuid, 0
+sys.stdin.readline()
+for start in range(7):
+    try:
+        driver.create(gpu, 19, start, 1)
+        won += 1
+    except DriverError as refusal:
+        assert refusal.code == 23, refusal
+sys.stdout.write(str(won))
+"""
+COUNT = """
+import sys
+from pathlib import Path
+from agents.drivers.simulator import NodeFile
+file = NodeFile(Path(sys.argv[1]))
+sys.stdin.readline()
+for _ in range(200):
+    with file.change() as node:
+        node.next_serial()
+sys.stdout.write("200")
+"""
+
+
+def race(program, path, racers=3):
+    """What each of several processes wrote, all let go at once."""
+    command = [sys.executable, "-c", program, str(path)]
+    started = [
+        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(racers)
+    ]
+    for racer in started:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    said = [racer.communicate(timeout=60)[0] for racer in started]
+    assert [racer.returncode for racer in started] == [0] * racers
+    return [int(text) for text in said]
+
+
+def test_processes_that_want_the_same_place_at_once_get_it_once(tmp_path):
     file = write_node_file(tmp_path, "A100-40GB:mig")
-    program = (
-        "import sys; from pathlib import Path; from agents.drivers.opening import open_driver\n"
-        "from agents.drivers.contract import DriverError\n"
-        "driver = open_driver(Path(sys.argv[1])); gpu = driver.inventory()[0].uuid; won = 0\n"
-        "for start in [0, 1, 2, 3, 4, 5, 6]:\n"
-        "    try:\n        driver.create(gpu, 19, start, 1); won += 1\n"
-        "    except DriverError as refusal:\n        assert refusal.code == 23, refusal\n"
-        "sys.stdout.write(str(won))"
-    )
-    command = [sys.executable, "-c", program, str(file.path)]
-    racers = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    won = [int(racer.communicate(timeout=60)[0]) for racer in racers]
-    assert [racer.returncode for racer in racers] == [0, 0, 0]
-    assert sum(won) == 7
+    assert sum(race(TAKE_ALL, file.path)) == 7
     assert len(file.read().gpus[0].instances) == 7
+
+
+def test_no_change_of_one_process_is_lost_to_another(tmp_path):
+    file = write_node_file(tmp_path, "L40S")
+    assert sum(race(COUNT, file.path)) == file.read().serial == 600
 
 
 def test_threads_share_the_library(tmp_path):
