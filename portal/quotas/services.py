@@ -38,7 +38,7 @@ def set_quota(*, actor: User, tenant: Tenant, pool: Pool, guaranteed: int, limit
     _check_number(guaranteed, MOST_WEIGHT, "guaranteed")
     _check_number(limit, MOST_WEIGHT, "limit")
     if guaranteed > limit:
-        numbers = {"guaranteed": guaranteed, "limit": limit}
+        numbers: dict[str, int | str] = {"guaranteed": guaranteed, "limit": limit}
         sentence = _("The guarantee of %(guaranteed)d is above the limit of %(limit)d.")
         raise QuotaRefused(sentence % numbers, numbers, "guaranteed")
     check_tree(tenant, pool, guaranteed, limit)

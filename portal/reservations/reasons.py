@@ -11,8 +11,8 @@ from scheduler.placement.explain import Reason, Why
 
 def quota_exceeded(tenant: str, limit: int, held: int, asked: int) -> QuotaExceeded:
     """``held`` is the peak within the window; all are weights."""
-    numbers = {"tenant": tenant, "limit": limit, "held": held, "asked": asked}
-    sentence = _("%(tenant)s holds %(held)d of its %(limit)d slices in this window; this needs %(asked)d more.")
+    numbers: dict[str, int | str] = {"tenant": tenant, "limit": limit, "held": held, "asked": asked}
+    sentence = _("%(tenant)s holds %(held)d of its %(limit)d slices in this window; this asks for %(asked)d more.")
     return QuotaExceeded(sentence % numbers, numbers, field="ranks")
 
 

@@ -8,7 +8,8 @@ from psycopg2.extras import DateTimeTZRange
 from portal.accounts.models import User
 from portal.inventory.models import Pool, Profile
 from portal.quotas.selectors import quotas_binding
-from portal.reservations.errors import CountRefused, NoAccess, ProfileUnknown, QuotaExceeded, WorkloadRefused
+from portal.reservations.errors import CountRefused, NoAccess, ProfileUnknown, WorkloadRefused
+from portal.reservations.reasons import quota_exceeded
 from portal.reservations.selectors import peak_weight_held
 from portal.reservations.spending import check_budgets
 from portal.reservations.windows import check_window
@@ -46,14 +47,18 @@ def check_request(
 
 
 def check_access(owner: User, tenant: Tenant, pool: Pool) -> None:
+    check_member(owner, tenant)
+    if not quotas_binding(tenant, pool):
+        raise NoAccess(_("%(tenant)s has no access to %(pool)s.") % {"tenant": tenant, "pool": pool}, field="pool")
+
+
+def check_member(owner: User, tenant: Tenant) -> None:
     if tenant.closed_at is not None:
         raise NoAccess(_("%(tenant)s is closed.") % {"tenant": tenant}, field="tenant")
     if not may(owner, tenant, Role.MEMBER):
         raise NoAccess(
             _("%(person)s is not a member of %(tenant)s.") % {"person": owner, "tenant": tenant}, field="tenant"
         )
-    if not quotas_binding(tenant, pool):
-        raise NoAccess(_("%(tenant)s has no access to %(pool)s.") % {"tenant": tenant, "pool": pool}, field="pool")
 
 
 def check_shape(pool: Pool, profile: Profile, ranks: int) -> None:
@@ -71,6 +76,4 @@ def check_quotas(tenant: Tenant, pool: Pool, profile: Profile, ranks: int, durin
     for quota in quotas_binding(tenant, pool):
         held = peak_weight_held(quota.tenant, pool, during)
         if held + asked > quota.limit:
-            numbers = {"tenant": str(quota.tenant), "limit": quota.limit, "held": held, "asked": asked}
-            text = _("%(tenant)s holds %(held)d of its %(limit)d slices in this window; this asks for %(asked)d more.")
-            raise QuotaExceeded(text % numbers, numbers, field="ranks")
+            raise quota_exceeded(str(quota.tenant), quota.limit, held, asked)

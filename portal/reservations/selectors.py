@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from django.db.models import Q, QuerySet
-from psycopg2.extras import DateTimeTZRange
+from psycopg2.extras import DateTimeTZRange, NumericRange
 
 from portal.accounts.models import User
 from portal.inventory.models import Gpu, GpuState, NodeState, Pool, Profile
@@ -15,6 +15,8 @@ from portal.tenants.selectors import may, tenants_of
 from scheduler.placement.geometry import GpuView, Held, Shape, Window
 
 OVERDUE_HOLD = dt.timedelta(seconds=60)
+# Leases that end or begin just beside a window count in the scores: placement likes windows that meet.
+NEIGHBOURS = dt.timedelta(seconds=1)
 ON_DEVICE = [LeaseState.STARTING, LeaseState.ACTIVE, LeaseState.STOPPING]
 
 
@@ -69,19 +71,26 @@ def gpu_views(pool: Pool, during: DateTimeTZRange, now: dt.datetime) -> tuple[Gp
     """What placement sees of the pool for a window; a lease still on its device after its end holds it on."""
     gpus = list(bookable_gpus(pool))
     overdue = Q(during__endswith__lte=now, state__in=ON_DEVICE)
-    rows = Lease.objects.filter(Q(during__overlap=during) | overdue, gpu__in=gpus, state__in=LIVE).values_list(
+    around = DateTimeTZRange(during.lower - NEIGHBOURS, during.upper + NEIGHBOURS, "[)")
+    rows = Lease.objects.filter(Q(during__overlap=around) | overdue, gpu__in=gpus, state__in=LIVE).values_list(
         "gpu_id", "span", "during", "state", "reservation__profile__name"
     )
     held: dict[int, list[Held]] = defaultdict(list)
     for gpu_id, span, window, state, shape in rows:
-        until = window.upper
-        if state in ON_DEVICE and until <= now:
-            until = now + OVERDUE_HOLD
-        held[gpu_id].append(Held(span.lower, span.upper, int(window.lower.timestamp()), int(until.timestamp()), shape))
-    return tuple(
-        GpuView(gpu.pk, gpu.node_id, gpu.index, gpu.memory_slices, tuple(sorted(held[gpu.pk], key=_by_place)))
-        for gpu in gpus
-    )
+        held[gpu_id].append(held_as(span, window, state, shape, now))
+    return tuple(view_of(gpu, held[gpu.pk]) for gpu in gpus)
+
+
+def held_as(span: NumericRange, during: DateTimeTZRange, state: str, profile_name: str, now: dt.datetime) -> Held:
+    """A live lease as placement sees it."""
+    until = during.upper
+    if state in ON_DEVICE and until <= now:
+        until = now + OVERDUE_HOLD
+    return Held(span.lower, span.upper, int(during.lower.timestamp()), int(until.timestamp()), profile_name)
+
+
+def view_of(gpu: Gpu, held: Iterable[Held]) -> GpuView:
+    return GpuView(gpu.pk, gpu.node_id, gpu.index, gpu.memory_slices, tuple(sorted(held, key=_by_place)))
 
 
 def _by_place(held: Held) -> tuple[int, int]:

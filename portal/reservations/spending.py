@@ -108,7 +108,8 @@ def statuses_of(asked: Sequence[tuple[Budget, PeriodBounds]], now: dt.datetime) 
     """Spent and committed of each budget in each period, in one query whatever their number."""
     if not asked:
         return []
-    values, parameters = [], {"now": now}
+    values: list[str] = []
+    parameters: dict[str, dt.datetime | str] = {"now": now}
     for position, (budget, period) in enumerate(asked):
         values.append(
             f"({position}, %(path{position})s, %(since{position})s::timestamptz, %(until{position})s::timestamptz)"

@@ -1,6 +1,8 @@
 """When something fits: how many instances of a shape are free, as the start of the window moves through time."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from scheduler.placement.geometry import GpuView, Shape, Window, room
 
@@ -19,10 +21,18 @@ def earliest_start(
     Room only grows where something ends, so not_before and the ends of what is held are all the starts to look at.
     ``shapes`` is accepted so that every question to the engine takes the pool's shapes; whether it fits needs them not.
     """
-    for moment, count in _counts_from(shape, gpus, length_seconds, not_before, not_after):
-        if count >= ranks:
-            return moment
-    return None
+    return next(fitting_starts(shape, ranks, gpus, length_seconds, not_before, not_after), None)
+
+
+def fitting_starts(
+    shape: Shape, ranks: int, gpus: Iterable[GpuView], length_seconds: int, not_before: int, not_after: int
+) -> Iterator[int]:
+    """Starts from which all ranks fit, in order: not_before and the ends of what is held."""
+    views = list(gpus)
+    ends = {held.until for gpu in views for held in gpu.held}
+    for moment, count in _counts_from(shape, views, length_seconds, not_before, not_after):
+        if count >= ranks and (moment == not_before or moment in ends):
+            yield moment
 
 
 def counts_at(shape: Shape, gpus: Iterable[GpuView], length_seconds: int, moments: Sequence[int]) -> list[int]:
@@ -49,29 +59,30 @@ def _counts_from(
     A held window is in the way of every start in (since - length, until); at each such border only the GPU that it is
     on is counted anew.
     """
+    if last < first:
+        return
     views = list(gpus)
-    borders: list[tuple[int, int]] = []
-    for position, gpu in enumerate(views):
-        for held in gpu.held:
-            for moment in (held.since - length_seconds + 1, held.until):
-                if first < moment <= last:
-                    borders.append((moment, position))
-    borders.sort()
     counts = [_room_from(shape, gpu, first, length_seconds) for gpu in views]
     total = sum(counts)
     yield first, total
-    index = 0
-    while index < len(borders):
-        moment = borders[index][0]
-        touched = set()
-        while index < len(borders) and borders[index][0] == moment:
-            touched.add(borders[index][1])
-            index += 1
-        for position in touched:
+    for moment, touched in groupby(_borders(views, length_seconds, first, last), key=itemgetter(0)):
+        for _moment, position in touched:
             now = _room_from(shape, views[position], moment, length_seconds)
             total += now - counts[position]
             counts[position] = now
         yield moment, total
+
+
+def _borders(views: Sequence[GpuView], length_seconds: int, first: int, last: int) -> list[tuple[int, int]]:
+    """(moment, position of the GPU) wherever a GPU's room may change in (first, last], each once, in order of time."""
+    found = {
+        (moment, position)
+        for position, gpu in enumerate(views)
+        for held in gpu.held
+        for moment in (held.since - length_seconds + 1, held.until)
+        if first < moment <= last
+    }
+    return sorted(found)
 
 
 def _room_from(shape: Shape, gpu: GpuView, moment: int, length_seconds: int) -> int:

@@ -78,7 +78,7 @@ class _OpenGpu:
 
 def _spans(ranks: int, open_gpus: list[_OpenGpu]) -> list[tuple[GpuView, int]]:
     """Cheapest span first (ties: first GPU), never one after which the remaining ranks would not fit any more."""
-    chosen = []
+    chosen: list[tuple[GpuView, int]] = []
     spare = sum(candidate.room for candidate in open_gpus) - ranks
     while len(chosen) < ranks:
         best = min(

@@ -248,7 +248,8 @@ def test_the_tables_hold_whole_numbers_only():
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_name, column_name FROM information_schema.columns"
-            " WHERE data_type IN ('real', 'double precision') AND table_name ~ '^(quotas|ledger|reservations|inventory)_'"
+            " WHERE data_type IN ('real', 'double precision')"
+            " AND table_name ~ '^(quotas|ledger|reservations|inventory)_'"
         )
         assert cursor.fetchall() == []
 

@@ -1,0 +1,159 @@
+"""Everything that decides whether a tenant could book, read once: any number of what-ifs then costs no query.
+
+It is a look without locks: what it finds free may be gone a moment later, and booking decides anew under its locks.
+"""
+
+import datetime as dt
+import functools
+import operator
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Q
+from psycopg2.extras import DateTimeTZRange
+
+from portal.inventory.models import Gpu, Pool, Profile
+from portal.quotas.models import Quota
+from portal.reservations.models import LIVE, Lease
+from portal.reservations.selectors import NEIGHBOURS, ON_DEVICE, bookable_gpus, held_as, profiles_of, shape_of, view_of
+from portal.reservations.spending import BudgetStatus, budget_statuses_during
+from portal.tenants.models import Tenant
+from scheduler.placement.geometry import GpuView, Held, Shape
+
+WEEK = dt.timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A live lease as quotas count it."""
+
+    since: dt.datetime
+    until: dt.datetime
+    weight: int
+    tenant_path: str
+
+
+@dataclass(frozen=True)
+class QuotaUse:
+    """A quota with the most weight that its tenant's subtree holds at one moment of a window."""
+
+    quota: Quota
+    held: int
+
+    @property
+    def left(self) -> int:
+        return self.quota.limit - self.held
+
+
+@dataclass(frozen=True)
+class PoolOutlook:
+    """One pool that the tenant has access to, between the outlook's two times."""
+
+    pool: Pool
+    quotas: tuple[Quota, ...]
+    profiles: tuple[Profile, ...]
+    gpus: dict[int, Gpu]
+    views: tuple[GpuView, ...]
+    holdings: tuple[Holding, ...]
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        return tuple(map(shape_of, self.profiles))
+
+    def quota_uses(self, during: DateTimeTZRange) -> list[QuotaUse]:
+        """Root first; the window must lie within the outlook."""
+        return [QuotaUse(quota, self._peak(quota.tenant.path, during)) for quota in self.quotas]
+
+    def _peak(self, path: str, during: DateTimeTZRange) -> int:
+        changes: dict[dt.datetime, int] = defaultdict(int)
+        for one in self.holdings:
+            if one.tenant_path.startswith(path) and one.since < during.upper and during.lower < one.until:
+                changes[max(one.since, during.lower)] += one.weight
+                changes[one.until] -= one.weight
+        held = peak = 0
+        for moment in sorted(changes):
+            held += changes[moment]
+            peak = max(peak, held)
+        return peak
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What ``tenant`` may count on in ``[since, until)``. Pools that it has no access to are not in ``pools``."""
+
+    tenant: Tenant
+    now: dt.datetime
+    since: dt.datetime
+    until: dt.datetime
+    pools: dict[int, PoolOutlook]
+    budgets: tuple[BudgetStatus, ...]
+
+    def covers(self, during: DateTimeTZRange) -> bool:
+        """Whether everything that bears on the window was read."""
+        return self.since <= during.lower and during.upper <= self.until
+
+
+def outlook_around(
+    tenant: Tenant, during: DateTimeTZRange, now: dt.datetime, *, pool: Pool | None = None, margin: dt.timedelta = WEEK
+) -> Outlook:
+    """The window with a margin on both sides, never before now; all pools of the tenant, or the one. Six queries."""
+    since, until = max(during.lower - margin, min(now, during.lower)), during.upper + margin
+    quotas = _quotas_by_pool(tenant, pool)
+    pools = [rows[0].pool for rows in quotas.values()]
+    profiles = _profiles(pools)
+    gpus = _gpus(pools)
+    held, holdings = _leases(pools, DateTimeTZRange(since - NEIGHBOURS, until + NEIGHBOURS, "[)"), now)
+    return Outlook(
+        tenant, now, since, until,
+        {
+            one.pk: PoolOutlook(
+                one,
+                tuple(quotas[one.pk]),
+                tuple(profile for profile in profiles if (profile.gpu_model, profile.mig) == (one.gpu_model, one.mig)),
+                {gpu.pk: gpu for gpu in gpus if gpu.pool_id == one.pk},
+                tuple(view_of(gpu, held[gpu.pk]) for gpu in gpus if gpu.pool_id == one.pk),
+                tuple(holdings[one.pk]),
+            )
+            for one in pools
+        },
+        tuple(budget_statuses_during(tenant, since, until, now)),
+    )  # fmt: skip
+
+
+def _quotas_by_pool(tenant: Tenant, pool: Pool | None) -> dict[int, list[Quota]]:
+    rows = Quota.objects.filter(tenant_id__in=tenant.ancestor_ids).select_related("tenant", "pool")
+    found: dict[int, list[Quota]] = defaultdict(list)
+    for row in rows.filter(pool=pool) if pool else rows:
+        found[row.pool_id].append(row)
+    for rows_of_pool in found.values():
+        rows_of_pool.sort(key=lambda row: row.tenant.path)
+    return dict(sorted(found.items()))
+
+
+def _profiles(pools: Sequence[Pool]) -> list[Profile]:
+    known = [profiles_of(pool) for pool in pools if pool.gpu_model]
+    return list(functools.reduce(operator.or_, known)) if known else []
+
+
+def _gpus(pools: Sequence[Pool]) -> list[Gpu]:
+    if not pools:
+        return []
+    return list(functools.reduce(operator.or_, map(bookable_gpus, pools)).select_related("node"))
+
+
+def _leases(
+    pools: Iterable[Pool], around: DateTimeTZRange, now: dt.datetime
+) -> tuple[dict[int, list[Held]], dict[int, list[Holding]]]:
+    """Live leases as placement sees them, by GPU, and as quotas count them, by pool."""
+    overdue = Q(during__endswith__lte=now, state__in=ON_DEVICE)
+    here = Q(gpu__pool__in=pools) | Q(reservation__pool__in=pools)
+    rows = Lease.objects.filter(here, Q(during__overlap=around) | overdue, state__in=LIVE).values_list(
+        "gpu_id", "span", "during", "state", "reservation__profile__name",
+        "reservation__pool_id", "reservation__weight", "reservation__tenant__path")  # fmt: skip
+    held: dict[int, list[Held]] = defaultdict(list)
+    holdings: dict[int, list[Holding]] = defaultdict(list)
+    for gpu_id, span, during, state, shape, pool_id, weight, path in rows:
+        held[gpu_id].append(held_as(span, during, state, shape, now))
+        holdings[pool_id].append(Holding(during.lower, during.upper, weight, path))
+    return held, holdings
