@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from agents.complaints import Complaints
 from agents.containers.contract import Engine, EngineError
 from agents.logtext import plain_text
 from agents.protocol import LOG_TAIL_BYTES, LogChunk
@@ -20,6 +21,7 @@ class LogWatch:
     def __init__(self, engine: Engine, steady: Callable[[], float] = time.monotonic) -> None:
         self._engine = engine
         self._steady = steady
+        self._complaints = Complaints(log)
         self._until = 0.0
         self._watched: frozenset[int] = frozenset()
         self._offsets: dict[int, int] = {}
@@ -47,7 +49,7 @@ class LogWatch:
                     if data:
                         chunks.append(LogChunk(lease_id=running.lease_id, offset=begin, text=plain_text(data)))
         except (EngineError, OSError) as refusal:
-            log.warning("output cannot be read: %s", refusal)
+            self._complaints.say(f"output cannot be read: {refusal}")
         return chunks
 
 

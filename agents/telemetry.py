@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable
 
+from agents.complaints import Complaints
 from agents.containers.contract import Engine, EngineError, HostUse, Running
 from agents.drivers.contract import DeviceUse, DriverError, GpuDriver, Instance
 from agents.journal import Progress
@@ -17,7 +18,7 @@ class Telemetry:
     def __init__(self, driver: GpuDriver, engine: Engine) -> None:
         self._driver = driver
         self._engine = engine
-        self._complaint = ""
+        self._complaints = Complaints(log)
         self.ended: frozenset[int] = frozenset()
 
     def measure(self, active: Iterable[Progress], now: float) -> Samples:
@@ -34,14 +35,14 @@ class Telemetry:
         try:
             return {(each.lease_id, each.attempt): each for each in self._engine.running()}
         except EngineError as refusal:
-            self._complain(f"the engine: {refusal}")
+            self._complaints.say(f"not measurable: the engine: {refusal}")
             return None
 
     def _boards(self) -> tuple[GpuSample, ...]:
         try:
             return self._driver.gpu_samples()
         except DriverError as refusal:
-            self._complain(f"boards: {refusal}")
+            self._complaints.say(f"not measurable: boards: {refusal}")
             return ()
 
     def _use(self, leases: tuple[Progress, ...]) -> dict[str, DeviceUse]:
@@ -54,7 +55,7 @@ class Telemetry:
         try:
             return self._driver.use(instances, whole)
         except DriverError as refusal:
-            self._complain(f"use: {refusal}")
+            self._complaints.say(f"not measurable: use: {refusal}")
             return {}
 
     def _lease_sample(
@@ -76,14 +77,8 @@ class Telemetry:
         try:
             return self._engine.host_use(workload)
         except EngineError as refusal:
-            self._complain(f"workload {workload.name}: {refusal}")
+            self._complaints.say(f"not measurable: workload {workload.name}: {refusal}")
             return HostUse()
-
-    def _complain(self, text: str) -> None:
-        """Once for each new complaint, not once a second."""
-        if text != self._complaint:
-            self._complaint = text
-            log.warning("not measurable now: %s", text)
 
 
 def _lives(progress: Progress, running: dict[tuple[int, int], Running]) -> bool:

@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from agents.containers.process import ProcessEngine
-from agents.drivers.opening import open_driver
-from agents.drivers.simulator import create_node
+from agents.drivers.simulator import NodeFile, create_node
 from agents.enrolment import Identity
 from agents.protocol import DesiredLease, WorkloadSpec
 from tests.agents.fake_portal import FakePortal, wait_for
@@ -69,12 +68,8 @@ class Node:
         return [each for each in self.engine().running() if each.alive]
 
     def instances(self) -> set[tuple[str, int, int]]:
-        """What the driver shows now: GPU, first slice, size."""
-        driver = open_driver(self.file)
-        try:
-            return {(each.gpu_uuid, each.start, each.size) for each in driver.instances()}
-        finally:
-            driver.close()
+        """What is on the simulated device now: GPU, first slice, size."""
+        return {(gpu.uuid, each.start, each.size) for gpu in NodeFile(self.file).read().gpus for each in gpu.instances}
 
     def read_log(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
