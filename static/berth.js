@@ -60,6 +60,15 @@ document.addEventListener("keydown", (event) => {
   if (find?.getClientRects().length) { event.preventDefault(); find.focus(); }
 });
 
+// ---- forms: one submit a click; the page that comes back from history may be sent again
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.matches("[data-once]")) return;
+  if (form.dataset.sent) event.preventDefault();
+  form.dataset.sent = "yes";
+});
+window.addEventListener("pageshow", () => { for (const form of document.querySelectorAll("[data-once]")) delete form.dataset.sent; });
+
 // ---- canvas: one tab stop, arrows move between leases, the inspector line tells what has focus
 function centre(element) {
   const box = element.getBoundingClientRect();

@@ -1,15 +1,22 @@
 """Small pictures: series as paths, a GPU as a column of slices, how much of a window has passed."""
 
+import shlex
+
 from django import template
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from psycopg2.extras import NumericRange
 
 from portal.reservations.models import Lease
-from portal.reservations.templatetags.berth_format import NOTHING, gib_number, share
+from portal.reservations.templatetags.berth_format import NOTHING, gib_number, share, slices
+from portal.reservations.use_series import known
 
 register = template.Library()
 
 CHART_TOP, CHART_HEIGHT = 1, 30
 GLYPH_HEIGHT = 40
+CELLS_WIDTH = 64
+COMMAND_SHOWN = 400
 DAY_TOP_PX, DAY_ROW_PX = 20, 24
 
 
@@ -77,3 +84,43 @@ def passed(during) -> str:
 @register.filter
 def day_height(rows: int) -> int:
     return DAY_TOP_PX + rows * DAY_ROW_PX + 2
+
+
+@register.filter
+def half(value: float) -> float:
+    return value / 2
+
+
+@register.filter
+def attr_whole(value: float) -> str:
+    """A whole number for an attribute, in every language the same."""
+    return str(round(value))
+
+
+@register.filter
+def measured_or_words(values: list[float | None] | None, shown: str) -> str:
+    """The newest value of what is over, or the words when nothing at all was measured."""
+    return shown if known(values or []) else _("not measurable")
+
+
+@register.filter
+def command_line(command: list[str]) -> str:
+    """An argument list as one would type it, cut where it gets long."""
+    line = shlex.join(command)
+    return line if len(line) <= COMMAND_SHOWN else f"{line[:COMMAND_SHOWN]}…"
+
+
+@register.filter
+def place_slices(place) -> str:
+    return slices(NumericRange(place.start, place.end))
+
+
+@register.filter
+def cells(profile, profiles) -> list[dict]:
+    """A profile as its share of the largest of its pool, at most 64 wide."""
+    high = max((one.size for one in profiles), default=profile.size)
+    width = CELLS_WIDTH / high
+    return [
+        {"on": number < profile.size, "x": number * width + 0.5, "width": max(0.5, width - 1.5)}
+        for number in range(high)
+    ]

@@ -185,3 +185,47 @@ def state_word(reservation) -> str:
 def attr(value: float) -> str:
     """A number for an attribute of SVG: a point, whatever the language, and no needless zeros."""
     return f"{value:.4g}"
+
+
+@register.filter
+def text(value: object) -> str:
+    """As it is compared with what a form was sent."""
+    return str(value)
+
+
+@register.filter
+def get(rows: dict, name: str):
+    return rows.get(name, "")
+
+
+@register.filter
+def label_of(form, name: str) -> str:
+    return str(form.fields[name].label) if name in form.fields else ""
+
+
+@register.filter
+def minus(value: int, other: int) -> int:
+    return value - other
+
+
+@register.filter
+def plus(value: int, other: int) -> int:
+    return value + other
+
+
+@register.filter
+def length_of(during) -> str:
+    return length((during.upper - during.lower).total_seconds())
+
+
+@register.filter
+def hours_of(during) -> str:
+    """The hours of a window as a number: 4, 0.5."""
+    return slice_hours(int((during.upper - during.lower).total_seconds()))
+
+
+@register.filter
+def start_query(when: dt.datetime) -> str:
+    """The part of the reserve form's address that starts it then, in the reader's zone."""
+    local = timezone.localtime(when)
+    return f"start=at&start_date={local:%Y-%m-%d}&start_time={local:%H:%M}"

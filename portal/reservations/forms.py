@@ -1,0 +1,195 @@
+"""The reserve form: what a person typed, turned into a request that the services take, or into errors beside fields."""
+
+import datetime as dt
+import re
+import shlex
+import uuid
+from collections.abc import Mapping
+
+from django import forms
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from psycopg2.extras import DateTimeTZRange
+
+from portal.reservations.errors import WindowRefused
+from portal.reservations.offer import Offer, named
+from portal.reservations.rules import MOST_RANKS
+from portal.reservations.windows import local_time, make_window
+from portal.workloads.drafts import DraftRefused, WorkloadDraft, check_draft, draft_from_template
+
+LENGTHS = (1, 2, 4, 8, 24)
+UNTIL = "until"
+OWN_COMMAND = "command"
+QUARTER = dt.timedelta(minutes=15)
+# pool, profile, ranks, start and end as seconds: an alternative that is taken with one click
+TAKEN = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,4})\.([0-9]{9,11})\.([0-9]{9,11})")
+FIELD_OF_REFUSAL = {
+    "start": "start_time",
+    "end": "end_time",
+    "pool": "pool",
+    "profile": "profile",
+    "ranks": "ranks",
+    "tenant": "tenant",
+    "workload": "workload",
+}
+NOT_OFFERED = _("Choose one of those that are offered.")
+
+
+class WindowForm(forms.Form):
+    """When: a start and a length or an end, local to the reader. ``request_window`` is set once both are understood."""
+
+    start = forms.ChoiceField(label=_("Start"), choices=[("now", _("Now")), ("at", _("At"))])
+    start_date = forms.DateField(label=_("Start date"), required=False, input_formats=["%Y-%m-%d"])
+    start_time = forms.TimeField(label=_("Start time"), required=False, input_formats=["%H:%M", "%H:%M:%S"])
+    length = forms.ChoiceField(label=_("End"), choices=[*((str(n), n) for n in LENGTHS), (UNTIL, _("Until"))])
+    end_date = forms.DateField(label=_("End date"), required=False, input_formats=["%Y-%m-%d"])
+    end_time = forms.TimeField(label=_("End time"), required=False, input_formats=["%H:%M", "%H:%M:%S"])
+
+    request_window: DateTimeTZRange | None = None
+
+    def __init__(self, data: Mapping[str, str], **options):
+        super().__init__(data=data, **options)
+        self.now = timezone.now()
+        self.taken = TAKEN.fullmatch(data.get("take", ""))
+
+    def clean(self) -> dict:
+        cleaned = super().clean() or {}
+        try:
+            self.request_window = self._window(cleaned)
+        except WindowRefused as refusal:
+            self.add_error(FIELD_OF_REFUSAL.get(refusal.field, "start_time"), refusal.message)
+        return cleaned
+
+    def _window(self, cleaned: dict) -> DateTimeTZRange | None:
+        if self.taken:
+            start, end = (dt.datetime.fromtimestamp(int(self.taken[place]), dt.UTC) for place in (4, 5))
+            return make_window(start, end)
+        if "start" not in cleaned or "length" not in cleaned:
+            return None
+        start = self.now if cleaned["start"] == "now" else self._moment(cleaned, "start")
+        if cleaned["length"] != UNTIL:
+            return make_window(start, start + dt.timedelta(hours=int(cleaned["length"]))) if start else None
+        end = self._moment(cleaned, "end")
+        return make_window(start, end) if start and end else None
+
+    def _moment(self, cleaned: dict, side: str) -> dt.datetime | None:
+        date, time = cleaned.get(f"{side}_date"), cleaned.get(f"{side}_time")
+        if date and time:
+            return local_time(date, time, timezone.get_current_timezone(), side)
+        for part, value in (("date", date), ("time", time)):
+            if not value and f"{side}_{part}" not in self.errors:
+                self.add_error(f"{side}_{part}", _("This is needed."))
+        return None
+
+
+class ReserveForm(WindowForm):
+    """All of a request. ``draft`` is set once the workload is understood."""
+
+    tenant = forms.CharField(label=_("Charge to"), max_length=20)
+    pool = forms.CharField(label=_("Pool"), max_length=20)
+    profile = forms.CharField(label=_("Size"), max_length=20)
+    ranks = forms.IntegerField(label=_("Count"), min_value=1, max_value=MOST_RANKS)
+    workload = forms.CharField(label=_("Workload"), max_length=20)
+    command = forms.CharField(label=_("Command"), max_length=8000, required=False, strip=False)
+    name = forms.CharField(label=_("Name"), max_length=64, required=False)
+    key = forms.CharField(max_length=64, required=False)
+
+    draft: WorkloadDraft | None = None
+    field_order = ("pool", "profile", "ranks", "start", "start_date", "start_time", "length", "end_date", "end_time")
+
+    def __init__(self, offer: Offer, data: Mapping[str, str], **options):
+        super().__init__(data, **options)
+        self.offer = offer
+
+    def clean_tenant(self):
+        return self._one_of(self.offer.tenants, "tenant")
+
+    def clean_pool(self):
+        return self._one_of(self.offer.pools, "pool")
+
+    def clean_profile(self):
+        return self._one_of(self.offer.profiles, "profile")
+
+    def _one_of(self, rows, name: str):
+        found = named(rows, self.cleaned_data[name])
+        if found is None:
+            raise forms.ValidationError(NOT_OFFERED, code="not_offered")
+        return found
+
+    def clean(self) -> dict:
+        cleaned = super().clean()
+        self._read_workload(cleaned)
+        return cleaned
+
+    def _read_workload(self, cleaned: dict) -> None:
+        choice = cleaned.get("workload")
+        template = named(self.offer.templates, choice)
+        if choice is None:
+            return
+        try:
+            if template is not None:
+                self.draft = draft_from_template(template, cleaned.get("name") or template.name)
+            elif choice == OWN_COMMAND:
+                self.draft = self._own_command(cleaned)
+            else:
+                self.add_error("workload", NOT_OFFERED)
+                return
+            check_draft(self.draft)
+        except DraftRefused as refusal:
+            where = "command" if choice == OWN_COMMAND and cleaned.get("command") is not None else "workload"
+            self.add_error(where, str(refusal))
+
+    def _own_command(self, cleaned: dict) -> WorkloadDraft:
+        """Split as a shell would, but nothing is expanded: what runs is a list of words."""
+        try:
+            words = tuple(shlex.split(cleaned.get("command") or ""))
+        except ValueError as error:
+            raise DraftRefused(_("A quotation mark is not closed.")) from error
+        name = cleaned.get("name") or (words[0].rsplit("/", 1)[-1][:64] if words else "")
+        return WorkloadDraft(name or "command", command=words)
+
+    @property
+    def first_invalid(self) -> str:
+        return next((name for name in self.fields if name in self.errors), "")
+
+
+def values_at_first(asked: Mapping[str, str]) -> dict[str, str]:
+    """What the form shows at first: one for two hours from now, or what the address asks for."""
+    now = timezone.localtime()
+    start = now + (QUARTER - (now - now.replace(minute=0, second=0, microsecond=0)) % QUARTER)
+    values = {
+        "tenant": "", "pool": "", "profile": "", "ranks": "1", "start": "now", "length": "2",
+        "workload": "", "command": "", "name": "", "key": uuid.uuid4().hex,
+    }  # fmt: skip
+    values |= _local("start", start) | _local("end", start + dt.timedelta(hours=2))
+    return values | {name: value[:8000] for name, value in asked.items() if name in values and name != "key"}
+
+
+def with_defaults(offer: Offer, values: Mapping[str, str]) -> dict[str, str]:
+    """The values with the first of each offer in place of what is not offered: after another pool was chosen."""
+    rows = (("tenant", offer.tenants, offer.tenant), ("pool", offer.pools, offer.pool))
+    first = dict(values)
+    for name, offered, usual in rows:
+        if named(offered, first.get(name)) is None:
+            first[name] = str(usual.pk) if usual else ""
+    if named(offer.profiles, first.get("profile")) is None:
+        first["profile"] = str(offer.profiles[0].pk) if offer.profiles else ""
+    if named(offer.templates, first.get("workload")) is None and first.get("workload") != OWN_COMMAND:
+        first["workload"] = str(offer.templates[0].pk) if offer.templates else OWN_COMMAND
+    return first
+
+
+def with_alternative(data: Mapping[str, str]) -> dict[str, str]:
+    """The form's values with those of an alternative that was clicked laid over them."""
+    values = {name: data[name] for name in data}
+    taken = TAKEN.fullmatch(values.get("take", ""))
+    if not taken:
+        return values
+    pool, profile, ranks, since, until = taken.groups()
+    start, end = (timezone.localtime(dt.datetime.fromtimestamp(int(at), dt.UTC)) for at in (since, until))
+    values |= {"pool": pool, "profile": profile, "ranks": ranks, "start": "at", "length": UNTIL}
+    return values | _local("start", start) | _local("end", end)
+
+
+def _local(side: str, when: dt.datetime) -> dict[str, str]:
+    return {f"{side}_date": f"{when:%Y-%m-%d}", f"{side}_time": f"{when:%H:%M}"}

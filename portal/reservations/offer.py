@@ -1,0 +1,59 @@
+"""What the reserve form offers a person: their tenants, the pools open to these, profiles and workload templates."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.utils import timezone
+from psycopg2.extras import DateTimeTZRange
+
+from portal.inventory.models import Pool, Profile
+from portal.reservations.context import Shell
+from portal.reservations.outlook import Outlook, outlook_around
+from portal.tenants.models import Role, Tenant
+from portal.workloads.models import Template
+
+CHART = dt.timedelta(hours=48)
+FARTHEST = dt.timedelta(days=400)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """``tenant`` and ``pool`` are those of the request, or the first ones where it names none that is offered."""
+
+    tenants: list[Tenant]
+    tenant: Tenant | None
+    pools: list[Pool]
+    pool: Pool | None
+    profiles: list[Profile]
+    templates: list[Template]
+    outlook: Outlook | None
+
+
+def offer_for(shell: Shell, wanted: Mapping[str, str], window: DateTimeTZRange | None) -> Offer:
+    """Seven queries beyond those of the shell. Foreign ids and ids that do not exist look alike: not offered."""
+    tenants = shell.tenants_where(Role.MEMBER)
+    usual = shell.tenant if shell.tenant in tenants else (tenants[0] if tenants else None)
+    tenant = named(tenants, wanted.get("tenant")) or usual
+    if tenant is None:
+        return Offer(tenants, None, [], None, [], [], None)
+    now = timezone.now()
+    outlook = outlook_around(tenant, around(window, now), now)
+    pools = sorted((here.pool for here in outlook.pools.values()), key=lambda pool: pool.name)
+    pool = named(pools, wanted.get("pool")) or (pools[0] if pools else None)
+    profiles = list(outlook.pools[pool.pk].profiles) if pool else []
+    templates = list(Template.objects.filter(tenant_id__in=tenant.ancestor_ids))
+    return Offer(tenants, tenant, pools, pool, profiles, templates, outlook)
+
+
+def around(window: DateTimeTZRange | None, now: dt.datetime) -> DateTimeTZRange:
+    """What has to be read to answer for this window and to draw the next two days."""
+    soon = DateTimeTZRange(now, now + CHART, "[)")
+    if window is None or window.upper > now + FARTHEST or window.lower < now - CHART:
+        return soon
+    return DateTimeTZRange(min(now, window.lower), max(soon.upper, window.upper), "[)")
+
+
+def named(rows, pk: str | None):
+    """The row with this id as text, or None."""
+    return next((row for row in rows if str(row.pk) == pk), None)

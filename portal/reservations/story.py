@@ -1,0 +1,215 @@
+"""What the page of one reservation tells: its steps with their times, where it sits, its charts, what it costs."""
+
+import datetime as dt
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from portal.reservations.context import Shell
+from portal.reservations.models import LIVE, OPEN, Lease, LeaseState, Reservation, State
+from portal.reservations.templatetags.berth_format import length, moment, second
+from portal.reservations.use_series import Series, Stretch, known, stretch_over, use_series
+from portal.tenants.models import Role
+
+RANGES = {"10m": dt.timedelta(minutes=10), "1h": dt.timedelta(hours=1), "all": None}
+ON_DEVICE = [LeaseState.STARTING, LeaseState.ACTIVE, LeaseState.STOPPING]
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    text: str
+    mark: str  # done, current or ""
+
+
+@dataclass(frozen=True)
+class Story:
+    """``lease`` is the rank that is shown; ``leases`` holds the newest attempt of every rank."""
+
+    reservation: Reservation
+    leases: list[Lease]
+    lease: Lease | None
+    steps: list[Step]
+    may_change: bool
+    range_name: str
+    stretch: Stretch
+    series: Series
+    so_far: int
+    now: dt.datetime
+
+    @property
+    def rank(self) -> int:
+        return self.lease.rank if self.lease else 0
+
+    @property
+    def open(self) -> bool:
+        return self.reservation.state in OPEN
+
+    @property
+    def stopping(self) -> bool:
+        going = [lease for lease in self.leases if lease.state in LIVE]
+        return bool(self.leases) and all(lease.state == LeaseState.STOPPING for lease in going)
+
+    @property
+    def may_release(self) -> bool:
+        return self.may_change and self.open and not self.stopping
+
+    @property
+    def started(self) -> bool:
+        return any(lease.state in ON_DEVICE for lease in self.leases)
+
+    @property
+    def on_device(self) -> bool:
+        """The rank that is shown is on its GPU: live values come."""
+        return self.lease is not None and self.lease.state in ON_DEVICE
+
+    @property
+    def ever_ran(self) -> bool:
+        return self.lease is not None and self.lease.starting_at is not None
+
+    @property
+    def stored_log(self) -> str | None:
+        return self.lease.log.tail if self.lease is not None and hasattr(self.lease, "log") else None
+
+    @property
+    def given_back(self) -> int:
+        """Weighted slice-seconds that return to the budget when it is released now, or that did."""
+        return max(0, self.reservation.price_slice_seconds - self.so_far)
+
+    @property
+    def mean_utilization(self) -> float | None:
+        return _mean(self.series.get("utilization", ()))
+
+    @property
+    def mean_tensor(self) -> float | None:
+        return _mean(self.series.get("tensor", ()))
+
+    @property
+    def mean_cpu(self) -> float | None:
+        return _mean(self.series.get("cpu_percent", ()))
+
+    @property
+    def peak_memory(self) -> float | None:
+        return max(known(self.series.get("memory_used_mib", ())), default=None)
+
+    @property
+    def cpu_high(self) -> float:
+        """The top of the CPU chart: 100 for one core, more when more were used."""
+        peak = max(known(self.series.get("cpu_percent", ())), default=0.0)
+        return max(100.0, -(-peak // 100) * 100)
+
+    @property
+    def axis(self) -> list[dt.datetime]:
+        half = (self.stretch.until - self.stretch.since) / 2
+        return [self.stretch.since, self.stretch.since + half, self.stretch.until]
+
+
+def story_of(reservation: Reservation, shell: Shell, rank: int, range_name: str) -> Story:
+    """Reads the leases and the use of the one that is shown: three queries, whatever the number of ranks."""
+    now = timezone.now()
+    found = reservation.leases.select_related("gpu__node", "log").order_by("rank", "-attempt", "-pk")
+    leases = newest_by_rank(found)
+    lease = next((one for one in leases if one.rank == rank), leases[0] if leases else None)
+    name = range_name if range_name in RANGES else "10m"
+    stretch = _stretch(lease, name, now)
+    series = use_series([lease.pk], stretch)[lease.pk] if lease and lease.starting_at else {}
+    return Story(
+        reservation=reservation,
+        leases=leases,
+        lease=lease,
+        steps=steps_of(reservation, lease),
+        may_change=may_change_here(shell, reservation),
+        range_name=name,
+        stretch=stretch,
+        series=series,
+        so_far=_so_far(reservation, leases, now),
+        now=now,
+    )
+
+
+def newest_by_rank(leases: Iterable[Lease]) -> list[Lease]:
+    """One lease a rank: the live one, or else the newest. Takes them ordered by rank, newest first."""
+    kept: dict[int, Lease] = {}
+    for lease in leases:
+        if lease.rank not in kept or (lease.state in LIVE and kept[lease.rank].state not in LIVE):
+            kept[lease.rank] = lease
+    return list(kept.values())
+
+
+def may_change_here(shell: Shell, reservation: Reservation) -> bool:
+    """As selectors.may_change, from what the shell has read already."""
+    needed = Role.MEMBER if reservation.owner_id == shell.request.user.pk else Role.LEAD
+    return shell.may(reservation.tenant, needed)
+
+
+def _stretch(lease: Lease | None, name: str, now: dt.datetime) -> Stretch:
+    until = min(now, lease.ended_at) if lease and lease.ended_at else now
+    span = RANGES[name]
+    if span is not None and (lease is None or lease.ended_at is None or name != "10m"):
+        return stretch_over(until - span, until, 60)
+    began = lease.starting_at if lease and lease.starting_at else until - dt.timedelta(minutes=10)
+    return stretch_over(began, until)
+
+
+def _so_far(reservation: Reservation, leases: list[Lease], now: dt.datetime) -> int:
+    """Weighted slice-seconds held until now: from each lease's start on its device to its end."""
+    seconds = 0
+    for lease in leases:
+        if lease.starting_at:
+            seconds += max(0, int(((lease.ended_at or now) - lease.starting_at).total_seconds()))
+    return reservation.weight * seconds
+
+
+def steps_of(reservation: Reservation, lease: Lease | None) -> list[Step]:
+    """Planned, starting, active, stopping, ended, each with what is known of its time."""
+    if reservation.state in (State.REFUSED, State.CANCELLED):
+        return [
+            Step(_("Planned"), moment(reservation.created_at), "done"),
+            Step(str(reservation.get_state_display()).capitalize(), moment(reservation.ended_at), "current"),
+        ]
+    rows = [
+        (_("Planned"), moment(reservation.created_at), reservation.created_at),
+        (_("Starting"), _starting(reservation, lease), lease and lease.starting_at),
+        (_("Active"), _since(lease and lease.active_at), lease and lease.active_at),
+        (_("Stopping"), _stopping(reservation, lease), lease and lease.stopping_at),
+        (_("Ended"), _ended(reservation, lease), reservation.ended_at),
+    ]
+    if lease and lease.state == LeaseState.FAILED:
+        rows[-1] = (_("Failed"), moment(lease.ended_at or reservation.ended_at), lease.ended_at)
+    last = max(number for number, (_name, _text, at) in enumerate(rows) if at or number == 0)
+    kept = [row for number, row in enumerate(rows) if row[2] or number > last or number == 0]
+    return [
+        Step(name, text, "current" if (name, text, at) == rows[last] else "done" if at else "")
+        for name, text, at in kept
+    ]
+
+
+def _starting(reservation: Reservation, lease: Lease | None) -> str:
+    if lease is None or lease.starting_at is None:
+        return moment(reservation.starts_at)
+    if lease.active_at is None:
+        return second(lease.starting_at)
+    took = max(1, round((lease.active_at - lease.starting_at).total_seconds()))
+    return _("%(time)s, took %(length)s") % {"time": second(lease.starting_at), "length": length(took)}
+
+
+def _since(when: dt.datetime | None) -> str:
+    return _("since %(time)s") % {"time": second(when)} if when else ""
+
+
+def _stopping(reservation: Reservation, lease: Lease | None) -> str:
+    if lease and lease.stopping_at:
+        return second(lease.stopping_at)
+    grace = {"time": moment(reservation.ends_at), "seconds": reservation.workload.grace_seconds}
+    return _("%(time)s, %(seconds)d s to save") % grace
+
+
+def _ended(reservation: Reservation, lease: Lease | None) -> str:
+    return moment(reservation.ended_at) if reservation.ended_at else _("slices free again")
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    measured = known(values)
+    return sum(measured) / len(measured) if measured else None

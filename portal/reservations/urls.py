@@ -1,0 +1,20 @@
+"""Addresses of the shell and of pages about reservations."""
+
+from django.urls import path
+from django.views.i18n import set_language
+
+from portal.reservations.views import home, rail, reservation, reserve, shell
+
+urlpatterns = [
+    path("", home.home, name="home"),
+    path("rail/", rail.home_rail, name="home_rail"),
+    path("find/", shell.find, name="find"),
+    path("tenant/", shell.tenant_choose, name="tenant_choose"),
+    path("language/", set_language, name="set_language"),
+    path("reserve/", reserve.reserve, name="reserve"),
+    path("reserve/preview/", reserve.reserve_preview, name="reserve_preview"),
+    path("reservations/", home.reservation_list, name="reservation_list"),
+    path("reservations/R-<int:number>/", reservation.reservation, name="reservation"),
+    path("reservations/R-<int:number>/release/", reservation.reservation_release, name="reservation_release"),
+    path("reservations/R-<int:number>/log/", reservation.reservation_log, name="reservation_log"),
+]

@@ -1,0 +1,51 @@
+"""The rail of home: what the tenant may hold, what is free now, and a reservation in three fields."""
+
+import datetime as dt
+import uuid
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+from psycopg2.extras import DateTimeTZRange
+
+from portal.reservations.answer import picks_of
+from portal.reservations.context import shell_of
+from portal.reservations.offer import Offer, offer_for
+from portal.reservations.outlook import QuotaUse
+from portal.reservations.spending import BudgetStatus
+
+QUICK_LENGTHS = ("1", "2", "4", "8")
+SHORTEST_USEFUL = dt.timedelta(hours=1)
+
+
+@login_required
+@require_GET
+def home_rail(request: HttpRequest) -> HttpResponse:
+    """Answers as a page of its own, or as the rail alone to htmx."""
+    now = timezone.now()
+    soon = DateTimeTZRange(now, now + SHORTEST_USEFUL, "[)")
+    offer = offer_for(shell_of(request), request.GET, soon)
+    context = {
+        "offer": offer,
+        "picks": picks_of(offer, soon),
+        "use": _tightest_use(offer, DateTimeTZRange(now, now + dt.timedelta(seconds=1), "[)")),
+        "budget": _tightest_budget(offer, now),
+        "lengths": QUICK_LENGTHS,
+        "key": uuid.uuid4().hex,
+    }
+    return render(request, "reservations/rail.html" if request.htmx else "reservations/rail_page.html", context)
+
+
+def _tightest_use(offer: Offer, during: DateTimeTZRange) -> QuotaUse | None:
+    if offer.pool is None or offer.outlook is None:
+        return None
+    uses = offer.outlook.pools[offer.pool.pk].quota_uses(during)
+    return min(reversed(uses), key=lambda use: use.left, default=None)
+
+
+def _tightest_budget(offer: Offer, now: dt.datetime) -> BudgetStatus | None:
+    statuses = offer.outlook.budgets if offer.outlook else ()
+    current = [status for status in statuses if status.since <= now < status.until]
+    return min(current, key=lambda status: status.left, default=None)

@@ -1,0 +1,18 @@
+// Forms: the stepper, fields that choose their radio, one submit a click. Without script every form still works.
+"use strict";
+
+function changed(field) {
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-step-by]");
+  if (!button) return;
+  const field = button.parentElement.querySelector("input");
+  const value = Number.parseInt(field.value, 10) || 0;
+  field.value = String(Math.max(1, value + Number(button.dataset.stepBy)));
+  changed(field);
+});
+
+// what does not change the answer is not asked about
+document.addEventListener("input", (event) => { if (event.target.matches("[data-quiet]")) event.stopPropagation(); }, true);
