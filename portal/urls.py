@@ -11,8 +11,13 @@ def health(request: HttpRequest) -> HttpResponse:
 
 urlpatterns = [
     path("healthz", health, name="health"),
+    path("", include("portal.reservations.urls")),
     path("", include("portal.accounts.urls")),
     path("", include("portal.tenants.urls")),
     path("", include("portal.live.urls")),
     path("", include("portal.api.urls")),
+    path("", include("portal.reservations.timeline_urls")),
+    path("", include("portal.inventory.urls")),
+    path("", include("portal.reports.urls")),
+    path("", include("portal.live.fleet_urls")),
 ]
