@@ -125,6 +125,17 @@ def test_no_change_of_one_process_is_lost_to_another(tmp_path):
     assert sum(race(COUNT, file.path)) == file.read().serial == 600
 
 
+def test_a_reader_never_takes_a_new_file_for_the_old_one(tmp_path):
+    """Quick changes of one size, where the file system gives a freed inode out again within one tick of its clock."""
+    file = write_node_file(tmp_path, "L40S")
+    reader = NodeFile(file.path)
+    for count in range(1000, 1600, 2):
+        for version in (count, count + 1):
+            with file.change() as node:
+                node.driver_version = str(version)
+        assert reader.read().driver_version == str(count + 1)
+
+
 def test_threads_share_the_library(tmp_path):
     with driven_node(tmp_path, "H100-80GB:mig") as (driver, _):
         gpu = driver.inventory()[0].uuid

@@ -1,7 +1,8 @@
 """The state of a simulated node: one JSON file that outlives every process that looks at it.
 
-Readers check the file's stamp and decode it only when it changed. Writers hold a lock on ``<file>.lock``, read, change
-and rename a new file into place, so that a reader never sees half a state and two writers never lose a change.
+Readers look which file the name means and decode it only when it is another one. Writers hold a lock on
+``<file>.lock``, read, change and rename a new file into place, so that a reader never sees half a state and two
+writers never lose a change.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ import fcntl
 import os
 import threading
 import uuid
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -116,22 +118,36 @@ class Node(msgspec.Struct):
 _decoder = msgspec.json.Decoder(Node)
 
 
+class _HeldFile:
+    """A file that is never written again, kept open: as long as it is, no other file can have its inode."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+        self._identity = os.fstat(self._descriptor)
+        weakref.finalize(self, os.close, self._descriptor)
+
+    def is_at(self, path: Path) -> bool:
+        return os.path.samestat(path.stat(), self._identity)
+
+    def content(self) -> bytes:
+        return os.read(self._descriptor, self._identity.st_size)
+
+
 class NodeFile:
     """The file of one node. Thread-safe; any number of processes may share the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
         self._guard = threading.RLock()
-        self._stamp: tuple[int, int, int] | None = None
+        self._held: _HeldFile | None = None
         self._node: Node | None = None
 
     def read(self) -> Node:
         """The state now, shared with other readers: not to be changed."""
         with self._guard:
-            seen = self.path.stat()
-            stamp = (seen.st_ino, seen.st_mtime_ns, seen.st_size)
-            if self._node is None or stamp != self._stamp:
-                self._node, self._stamp = _decoder.decode(self.path.read_bytes()), stamp
+            if self._node is None or self._held is None or not self._held.is_at(self.path):
+                held = _HeldFile(self.path)
+                self._node, self._held = _decoder.decode(held.content()), held
             return self._node
 
     @contextlib.contextmanager
