@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.db import OperationalError
 from django.http import Http404
 from django.utils.translation import gettext as _
@@ -26,9 +26,12 @@ def answer(error: Exception, context: dict) -> Response | None:
         set_rollback()
         log.warning("%s %s: %s", context["request"].method, context["request"].path, error)
         return Response(_body("busy", _("Busy. Try again in a moment.")), status=503, headers={"Retry-After": "1"})
+    if isinstance(error, RequestDataTooBig):
+        return Response(_body("too_large", _("A request has at most 1 MiB.")), status=413)
     response = exception_handler(error, context)
     if response is not None:
         response.data = _told(error)
+        response.status_code = 422 if isinstance(error, exceptions.ValidationError) else response.status_code
     return response
 
 
@@ -44,8 +47,9 @@ def _told(error: Exception) -> dict[str, Any]:
         return _body("permission_denied", _("You may not do that."))
     if isinstance(error, exceptions.ValidationError):
         return _body("invalid", _first_sentence(error.detail), {"fields": error.detail})
-    detail = getattr(error, "detail", str(error))
-    return _body(getattr(detail, "code", "error"), str(detail))
+    if isinstance(error, exceptions.APIException):
+        return _body(getattr(error.detail, "code", error.default_code), str(error.detail))
+    return _body("error", str(error))
 
 
 def _first_sentence(detail: Any, where: str = "") -> str:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from django.db.models import QuerySet
+from drf_spectacular.utils import inline_serializer
+from rest_framework import serializers
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -21,3 +23,16 @@ def listed(view: APIView, request: Request, rows: QuerySet, show: Callable[[list
     pages = NewestFirst()
     page = pages.paginate_queryset(rows, request, view=view)
     return pages.get_paginated_response(show(page or []))
+
+
+def page_of(shape: type[serializers.Serializer]) -> serializers.Serializer:
+    """One page of this shape, for the schema."""
+    address = {"allow_null": True, "help_text": "address of that page"}
+    return inline_serializer(
+        name=f"PageOf{shape.__name__.removesuffix('Shape')}s",
+        fields={
+            "next": serializers.URLField(**address),
+            "previous": serializers.URLField(**address),
+            "results": shape(many=True),
+        },
+    )

@@ -2,9 +2,25 @@
 
 from django.urls import path
 
-from portal.api.views import people
+from portal.api.views import availability, docs, fleet, people, reservations, usage
+
+ONE = "api/v1/reservations/<int:reservation_id>/"
+POOL = "api/v1/pools/<int:pool_id>/"
 
 urlpatterns = [
     path("api/v1/me/", people.MeView.as_view(), name="api_me"),
     path("api/v1/tenants/", people.TenantsView.as_view(), name="api_tenants"),
+    path("api/v1/pools/", fleet.PoolsView.as_view(), name="api_pools"),
+    path(POOL + "free/", availability.FreeView.as_view(), name="api_free"),
+    path(POOL + "free-over-time/", availability.FreeOverTimeView.as_view(), name="api_free_over_time"),
+    path("api/v1/availability/", availability.AvailabilityView.as_view(), name="api_availability"),
+    path("api/v1/reservations/", reservations.ReservationsView.as_view(), name="api_reservations"),
+    path(ONE, reservations.ReservationView.as_view(), name="api_reservation"),
+    path(ONE + "release/", reservations.ReleaseView.as_view(), name="api_release"),
+    path(ONE + "cancel/", reservations.CancelView.as_view(), name="api_cancel"),
+    path(ONE + "log/", reservations.LogView.as_view(), name="api_log"),
+    path("api/v1/fleet/", fleet.FleetView.as_view(), name="api_fleet"),
+    path("api/v1/usage/", usage.UsageView.as_view(), name="api_usage"),
+    path("api/schema/", docs.SchemaView.as_view(), name="api_schema"),
+    path("api/docs/", docs.DocsView.as_view(), name="api_docs"),
 ]

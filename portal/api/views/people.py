@@ -6,7 +6,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from portal.accounts.models import User
-from portal.api.pages import listed
+from portal.api.pages import listed, page_of
 from portal.api.shapes.people import MeShape, TenantShape
 from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
 from portal.tenants.selectors import is_platform_admin, tenants_of
@@ -20,7 +20,7 @@ class MeView(APIView):
 
 
 class TenantsView(APIView):
-    @extend_schema(operation_id="tenants", responses=TenantShape(many=True))
+    @extend_schema(operation_id="tenants", responses=page_of(TenantShape))
     def get(self, request: Request) -> Response:
         """Every tenant that the asker may see, the asker's role in each."""
         tenants = tenants_of(request.user)

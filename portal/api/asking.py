@@ -1,0 +1,105 @@
+"""What requests may say. Every field is listed and bounded; an unknown one is refused, lest a typo books a default."""
+
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+from rest_framework import serializers
+
+from portal.api.fields import IdField, InstantField
+from portal.reservations.models import State
+
+MOST_COUNT = 2**31 - 1
+
+
+class StrictSerializer(serializers.Serializer):
+    default_error_messages = {"unknown": _("There is no such field.")}
+
+    def to_internal_value(self, data: Any) -> Any:
+        known = super().to_internal_value(data)
+        unknown = [str(name)[:64] for name in data if name not in self.fields]
+        if unknown:
+            raise serializers.ValidationError({name: [self.error_messages["unknown"]] for name in unknown[:10]})
+        return known
+
+
+class WorkloadAsked(StrictSerializer):
+    name = serializers.CharField(max_length=64)
+    image = serializers.CharField(max_length=512, required=False, default="", allow_blank=True)
+    command = serializers.ListField(child=serializers.CharField(max_length=4096, trim_whitespace=False), max_length=64)
+    environment = serializers.DictField(
+        child=serializers.CharField(max_length=8192, trim_whitespace=False, allow_blank=True),
+        required=False,
+        default=dict,
+    )
+    grace_seconds = serializers.IntegerField(min_value=0, max_value=600, required=False, default=30)
+
+    def validate_environment(self, environment: dict) -> dict:
+        if len(environment) > 256:
+            raise serializers.ValidationError(_("At most 256 variables."))
+        if not all(name.isascii() and name.isprintable() for name in environment):
+            raise serializers.ValidationError(_("Names of variables use A–Z, 0–9 and _."))
+        return environment
+
+
+class ReservationAsked(StrictSerializer):
+    """What runs is a ``workload`` or a ``template`` of the tenant. ``owner`` is for leads who act for a member."""
+
+    tenant = IdField()
+    pool = IdField()
+    profile = serializers.CharField(max_length=64)
+    ranks = serializers.IntegerField(min_value=-MOST_COUNT, max_value=MOST_COUNT, required=False, default=1)
+    start = InstantField()
+    end = InstantField()
+    owner = IdField(required=False)
+    template = IdField(required=False)
+    name = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
+    workload = WorkloadAsked(required=False)
+
+    def validate(self, asked: dict) -> dict:
+        if ("workload" in asked) == ("template" in asked):
+            raise serializers.ValidationError(_("Give either a workload or a template."))
+        return asked
+
+
+class AvailabilityAsked(StrictSerializer):
+    tenant = IdField()
+    pool = IdField()
+    profile = serializers.CharField(max_length=64)
+    ranks = serializers.IntegerField(min_value=-MOST_COUNT, max_value=MOST_COUNT, required=False, default=1)
+    start = InstantField()
+    end = InstantField()
+
+
+class FreeAsked(StrictSerializer):
+    """Over ``[start, end)`` every profile of the pool."""
+
+    start = InstantField()
+    end = InstantField()
+
+
+class FreeOverTimeAsked(StrictSerializer):
+    profile = serializers.CharField(max_length=64)
+    since = InstantField()
+    hours = serializers.IntegerField(min_value=1, max_value=168, required=False, default=48)
+    step_minutes = serializers.IntegerField(min_value=5, max_value=240, required=False, default=30)
+
+
+class ReservationsAsked(serializers.Serializer):
+    state = serializers.ChoiceField(choices=State.choices, required=False)
+    tenant = IdField(required=False, help_text="This tenant and everything below it.")
+    pool = IdField(required=False)
+    mine = serializers.BooleanField(required=False, default=False)
+    limit = serializers.IntegerField(min_value=1, max_value=200, required=False)
+    cursor = serializers.CharField(max_length=500, required=False)
+
+
+class LogAsked(StrictSerializer):
+    rank = serializers.IntegerField(min_value=0, max_value=1023, required=False, default=0)
+
+
+class UsageAsked(StrictSerializer):
+    """Whole days of the tenant's zone, both included."""
+
+    tenant = IdField()
+    since = serializers.DateField()
+    until = serializers.DateField()

@@ -1,0 +1,79 @@
+"""From a request to a booking: ids become rows through the scoped selector, and the service decides the rest."""
+
+from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext as _
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+
+from portal.accounts.models import User
+from portal.inventory.models import Pool, Profile
+from portal.reservations.alternatives import HAS_WAYS_ON
+from portal.reservations.availability import with_alternatives
+from portal.reservations.booking import book_reservation
+from portal.reservations.errors import ProfileUnknown
+from portal.reservations.models import IdempotencyKey, Reservation
+from portal.reservations.selectors import profiles_of
+from portal.reservations.windows import make_window
+from portal.tenants.models import Membership, Role, Tenant
+from portal.tenants.selectors import tenants_of
+from portal.workloads.drafts import WorkloadDraft, draft_from_template
+from portal.workloads.models import Template
+
+LONGEST_KEY = 100
+
+
+def book(request: Request, asked: dict) -> tuple[Reservation, bool]:
+    """The reservation, and whether it is new: False when the key had booked it before."""
+    user = request.user
+    tenant = get_object_or_404(tenants_of(user), pk=asked["tenant"])
+    pool = get_object_or_404(Pool, pk=asked["pool"])
+    key = key_of(request)
+    known = bool(key) and IdempotencyKey.objects.filter(user=user, key=key).exists()
+    owner, workload = _owner(user, tenant, asked.get("owner")), _draft(tenant, asked)
+    profile, during = profile_named(pool, asked["profile"]), make_window(asked["start"], asked["end"])
+    what = {"tenant": tenant, "pool": pool, "profile": profile, "ranks": asked["ranks"], "during": during}
+    try:
+        reservation = book_reservation(created_by=user, owner=owner, workload=workload, key=key, **what)
+    except HAS_WAYS_ON as refusal:
+        raise with_alternatives(refusal, **what) from refusal
+    return reservation, not known
+
+
+def key_of(request: Request) -> str:
+    key = request.headers.get("Idempotency-Key", "").strip()
+    if len(key) > LONGEST_KEY or not (key.isascii() and key.isprintable()):
+        raise ValidationError({"Idempotency-Key": [_("Use up to 100 printable ASCII characters.")]})
+    return key
+
+
+def profile_named(pool: Pool, name: str) -> Profile:
+    profile = profiles_of(pool).filter(name=name).first()
+    if profile is None:
+        known = ", ".join(profiles_of(pool).values_list("name", flat=True))
+        text = _("%(pool)s has no profile %(profile)s.") % {"pool": pool, "profile": name}
+        raise ProfileUnknown(text, {"profiles": known}, field="profile")
+    return profile
+
+
+def _owner(user: User, tenant: Tenant, owner_id: int | None) -> User:
+    """The asker, or a member for whom a lead asks; anybody else does not exist here."""
+    if owner_id is None or owner_id == user.pk:
+        return user
+    leads = tenants_of(user, Role.LEAD).filter(pk=tenant.pk).exists()
+    held = Membership.objects.filter(user_id=owner_id, user__is_active=True, tenant_id__in=tenant.ancestor_ids)
+    member = get_object_or_404(held.select_related("user")[:1] if leads else held.none())
+    return member.user
+
+
+def _draft(tenant: Tenant, asked: dict) -> WorkloadDraft:
+    if "template" in asked:
+        offered = Template.objects.filter(tenant_id__in=tenant.ancestor_ids)
+        return draft_from_template(get_object_or_404(offered, pk=asked["template"]), asked["name"])
+    workload = asked["workload"]
+    return WorkloadDraft(
+        name=workload["name"],
+        image=workload["image"],
+        command=tuple(workload["command"]),
+        environment=workload["environment"],
+        grace_seconds=workload["grace_seconds"],
+    )

@@ -1,0 +1,140 @@
+"""Reservations, leases and availability as the API tells them. All is read-only: changes are verbs of their own."""
+
+from rest_framework import serializers
+
+from portal.reservations.models import EndReason, LeaseState, State
+
+
+class NamedShape(serializers.Serializer):
+    id = serializers.IntegerField(source="pk")
+    name = serializers.CharField()
+
+
+class SpanShape(serializers.Serializer):
+    """Memory slices ``[start, end)``."""
+
+    start = serializers.IntegerField(source="lower")
+    end = serializers.IntegerField(source="upper")
+
+
+class LeaseShape(serializers.Serializer):
+    id = serializers.IntegerField(source="pk")
+    rank = serializers.IntegerField()
+    state = serializers.ChoiceField(choices=LeaseState.choices)
+    node = serializers.CharField(source="gpu.node.name")
+    node_id = serializers.IntegerField(source="gpu.node_id")
+    gpu = serializers.IntegerField(source="gpu_id")
+    gpu_index = serializers.IntegerField(source="gpu.index")
+    gpu_uuid = serializers.CharField(source="gpu.uuid")
+    span = SpanShape()
+    mig_uuid = serializers.CharField()
+    start = serializers.DateTimeField(source="during.lower")
+    end = serializers.DateTimeField(source="during.upper")
+    frozen_at = serializers.DateTimeField(allow_null=True)
+    starting_at = serializers.DateTimeField(allow_null=True)
+    active_at = serializers.DateTimeField(allow_null=True)
+    stopping_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    exit_code = serializers.IntegerField(allow_null=True)
+    detail = serializers.CharField()
+
+
+class WorkloadShape(serializers.Serializer):
+    """Of the environment only the names: values are for the workload alone."""
+
+    name = serializers.CharField()
+    image = serializers.CharField()
+    command = serializers.ListField(child=serializers.CharField())
+    environment_names = serializers.SerializerMethodField()
+    grace_seconds = serializers.IntegerField()
+
+    def get_environment_names(self, workload) -> list[str]:
+        return sorted(workload.environment)
+
+
+class ReservationShape(serializers.Serializer):
+    id = serializers.IntegerField(source="pk")
+    number = serializers.CharField()
+    tenant = NamedShape()
+    owner = NamedShape()
+    pool = NamedShape()
+    profile = serializers.CharField(source="profile.name")
+    ranks = serializers.IntegerField()
+    weight = serializers.IntegerField(help_text="of one rank")
+    start = serializers.DateTimeField(source="during.lower")
+    end = serializers.DateTimeField(source="during.upper")
+    state = serializers.ChoiceField(choices=State.choices)
+    end_reason = serializers.ChoiceField(choices=EndReason.choices, allow_blank=True)
+    end_detail = serializers.CharField()
+    price_slice_seconds = serializers.IntegerField(help_text="weighted slice-seconds of the whole window")
+    created_at = serializers.DateTimeField()
+    running_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    workload = WorkloadShape()
+    leases = LeaseShape(many=True)
+
+
+class LogShape(serializers.Serializer):
+    """The end of what one rank wrote, up to 64 KiB."""
+
+    lease = serializers.IntegerField()
+    rank = serializers.IntegerField()
+    text = serializers.CharField(allow_blank=True)
+
+
+class PlacementShape(serializers.Serializer):
+    gpu = serializers.IntegerField()
+    start = serializers.IntegerField()
+    end = serializers.IntegerField()
+
+
+class AlternativeShape(serializers.Serializer):
+    """A request that would be taken: repeat yours with these values."""
+
+    kind = serializers.CharField()
+    pool = serializers.IntegerField()
+    profile = serializers.CharField()
+    ranks = serializers.IntegerField()
+    start = serializers.DateTimeField()
+    end = serializers.DateTimeField()
+    price_slice_seconds = serializers.IntegerField()
+
+
+class RefusalShape(serializers.Serializer):
+    """Every answer of 4xx and 503: one code, one sentence, the numbers behind it, and up to three ways on."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+    evidence = serializers.DictField()
+    alternatives = AlternativeShape(many=True)
+
+
+class ReasonShape(serializers.Serializer):
+    code = serializers.CharField()
+    message = serializers.CharField()
+    evidence = serializers.DictField()
+
+
+class AvailabilityShape(serializers.Serializer):
+    fits = serializers.BooleanField()
+    placements = PlacementShape(many=True)
+    reason = ReasonShape(allow_null=True)
+    alternatives = AlternativeShape(many=True)
+    price_slice_seconds = serializers.IntegerField()
+    budget_left_slice_seconds = serializers.IntegerField(
+        allow_null=True, help_text="before this; null: no budget binds"
+    )
+    held_peak = serializers.IntegerField(allow_null=True)
+    quota_guaranteed = serializers.IntegerField(allow_null=True)
+    quota_limit = serializers.IntegerField(allow_null=True)
+
+
+class FreeShape(serializers.Serializer):
+    profile = serializers.CharField()
+    free = serializers.IntegerField()
+    next_free_at = serializers.DateTimeField(allow_null=True)
+
+
+class FreeAtShape(serializers.Serializer):
+    at = serializers.DateTimeField()
+    free = serializers.IntegerField()

@@ -1,0 +1,18 @@
+"""The schema, and a page to read and try it."""
+
+from csp.decorators import csp_update
+from django.utils.decorators import method_decorator
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from rest_framework.permissions import AllowAny
+
+
+class SchemaView(SpectacularAPIView):
+    permission_classes = (AllowAny,)
+
+
+@method_decorator(csp_update({"style-src": ["'self'", "'unsafe-inline'"]}), name="dispatch")
+class DocsView(SpectacularSwaggerSplitView):
+    """Swagger writes style attributes; this page alone allows them. Its script is a file of ours."""
+
+    permission_classes = (AllowAny,)
+    url_name = "api_schema"

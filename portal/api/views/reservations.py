@@ -1,0 +1,120 @@
+"""Reservations: listed, read, booked, given back. What is not the asker's is 404, as if it did not exist."""
+
+from django.db.models import Prefetch, QuerySet
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from portal.api.asking import LogAsked, ReservationAsked, ReservationsAsked
+from portal.api.booking import book
+from portal.api.pages import listed, page_of
+from portal.api.shapes.reservations import LogShape, RefusalShape, ReservationShape
+from portal.live.store import output_tail
+from portal.reservations.cancelling import cancel_reservation
+from portal.reservations.changing import release_reservation
+from portal.reservations.models import Lease, LeaseLog, LeaseState, Reservation
+from portal.reservations.selectors import may_change, reservations_of
+from portal.tenants.selectors import tenants_of
+
+KEY = OpenApiParameter(
+    "Idempotency-Key", str, OpenApiParameter.HEADER,
+    description="Up to 100 printable characters of your choice. Repeating a request with its key books once.",
+)  # fmt: skip
+REFUSALS = {404: RefusalShape, 409: RefusalShape, 422: RefusalShape, 503: RefusalShape}
+
+
+class ReservationsView(APIView):
+    @extend_schema(operation_id="reservations", parameters=[ReservationsAsked], responses=page_of(ReservationShape))
+    def get(self, request: Request) -> Response:
+        """The reservations of all tenants that the asker may see, newest first."""
+        asked = ReservationsAsked(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        rows = _filtered(_seen_by(request), request, asked.validated_data)
+        return listed(self, request, rows, lambda page: ReservationShape(page, many=True).data)
+
+    @extend_schema(
+        operation_id="book",
+        parameters=[KEY],
+        request=ReservationAsked,
+        responses={200: ReservationShape, 201: ReservationShape, **REFUSALS},
+    )
+    def post(self, request: Request) -> Response:
+        """Book all ranks or none. 200 instead of 201 says that the key was used before for this same request."""
+        asked = ReservationAsked(data=request.data)
+        asked.is_valid(raise_exception=True)
+        reservation, is_new = book(request, asked.validated_data)
+        found = _seen_by(request).get(pk=reservation.pk)
+        return Response(ReservationShape(found).data, status=201 if is_new else 200)
+
+
+class ReservationView(APIView):
+    @extend_schema(operation_id="reservation", responses={200: ReservationShape, 404: RefusalShape})
+    def get(self, request: Request, reservation_id: int) -> Response:
+        return Response(ReservationShape(_one(request, reservation_id)).data)
+
+
+class ReleaseView(APIView):
+    @extend_schema(operation_id="release", request=None, responses={200: ReservationShape, **REFUSALS})
+    def post(self, request: Request, reservation_id: int) -> Response:
+        """Give everything back: ended early when it has started, cancelled when it has not."""
+        release_reservation(reservation=_changeable(request, reservation_id), actor=request.user)
+        return Response(ReservationShape(_one(request, reservation_id)).data)
+
+
+class CancelView(APIView):
+    @extend_schema(operation_id="cancel", request=None, responses={200: ReservationShape, **REFUSALS})
+    def post(self, request: Request, reservation_id: int) -> Response:
+        """Cancel what has not started; what has is refused, and release is for that."""
+        cancel_reservation(reservation=_changeable(request, reservation_id), actor=request.user)
+        return Response(ReservationShape(_one(request, reservation_id)).data)
+
+
+class LogView(APIView):
+    @extend_schema(operation_id="log", parameters=[LogAsked], responses={200: LogShape, 404: RefusalShape})
+    def get(self, request: Request, reservation_id: int) -> Response:
+        """The end of what one rank wrote; "" while nothing is known of it."""
+        asked = LogAsked(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        reservation = _one(request, reservation_id)
+        rank = asked.validated_data["rank"]
+        lease = next((lease for lease in reservation.leases.all() if lease.rank == rank), None)
+        if lease is None:
+            raise Http404
+        return Response(LogShape({"lease": lease.pk, "rank": rank, "text": _text(lease)}).data)
+
+
+def _text(lease: Lease) -> str:
+    if lease.state in (LeaseState.ENDED, LeaseState.FAILED):
+        return LeaseLog.objects.filter(lease=lease).values_list("tail", flat=True).first() or ""
+    return output_tail(lease.pk)
+
+
+def _seen_by(request: Request) -> QuerySet[Reservation]:
+    leases = Lease.objects.select_related("gpu__node").order_by("rank", "-pk")
+    related = ("tenant", "owner", "pool", "profile", "workload")
+    return reservations_of(request.user).select_related(*related).prefetch_related(Prefetch("leases", queryset=leases))
+
+
+def _one(request: Request, reservation_id: int) -> Reservation:
+    return get_object_or_404(_seen_by(request), pk=reservation_id)
+
+
+def _changeable(request: Request, reservation_id: int) -> Reservation:
+    reservation = _one(request, reservation_id)
+    if not may_change(request.user, reservation):
+        raise Http404
+    return reservation
+
+
+def _filtered(rows: QuerySet[Reservation], request: Request, asked: dict) -> QuerySet[Reservation]:
+    if "state" in asked:
+        rows = rows.filter(state=asked["state"])
+    if "tenant" in asked:
+        top = get_object_or_404(tenants_of(request.user), pk=asked["tenant"])
+        rows = rows.filter(tenant__path__startswith=top.path)
+    if "pool" in asked:
+        rows = rows.filter(pool_id=asked["pool"])
+    return rows.filter(owner=request.user) if asked["mine"] else rows
