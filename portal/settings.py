@@ -126,7 +126,7 @@ CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
         "CONFIG": {
-            "hosts": [_redis_database(1)],
+            "hosts": [{"address": _redis_database(1), "socket_timeout": 20}],  # above the 5 s that a receive waits
             "prefix": "berth",
             "capacity": 200,
             "expiry": 15,

@@ -41,7 +41,8 @@ class AgentRounds:
         while True:
             await self._once(time.monotonic())
             try:
-                await asyncio.wait_for(self._look.wait(), ROUND_SECONDS)
+                async with asyncio.timeout(ROUND_SECONDS):
+                    await self._look.wait()
             except TimeoutError:
                 continue
             self._look.clear()
@@ -75,7 +76,7 @@ class AgentRounds:
             standing = standings.get(node_id)
             if standing is None or standing.credential_hash != connection.credential_hash:
                 connection.dismiss("revoked")
-            elif standing.generation > connection.pushed_generation:
+            elif connection.pushed_generation is not None and standing.generation > connection.pushed_generation:
                 connection.wake()
 
     async def _write_heard(self) -> None:

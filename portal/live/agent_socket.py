@@ -7,7 +7,7 @@ import time
 import uuid
 from typing import Any
 
-from django.db import DatabaseError, DataError, IntegrityError, OperationalError
+from django.db import DatabaseError, DataError, IntegrityError
 
 from agents import protocol
 from portal.inventory.enrolment import node_of_credential
@@ -26,6 +26,7 @@ HELLO_SECONDS = 10
 BAD_FRAMES_MOST = 20
 FRAMES_PER_SECOND, FRAMES_AT_ONCE = 50, 500
 BYTES_PER_SECOND, BYTES_AT_ONCE = 2 << 20, 16 << 20
+NOTHING_PUSHED = -1  # older than any generation, so that the next round tries again
 BAD_CODE, REFUSED_CODE, REPLACED_CODE, FLOOD_CODE, BUSY_CODE = 4400, 4401, 4409, 4429, 1013
 # What a database says to content that cannot be stored; a ValueError is psycopg's word for a NUL in a text.
 UNSTORABLE = (DataError, IntegrityError, ValueError, OverflowError)
@@ -43,9 +44,10 @@ class AgentSocket:
         self.node_id = 0
         self.connection_id = uuid.uuid4().hex
         self.credential_hash = ""
-        self.pushed_generation = -1
+        self.pushed_generation: int | None = None  # None while the newest document is on its way
         self._socket = socket
         self._wake = asyncio.Event()
+        self._push_wanted = False
         self._outputs_wanted: set[int] | None = None
         self._tasks: set[asyncio.Task] = set()
         self._bad_frames = 0
@@ -66,6 +68,7 @@ class AgentSocket:
 
     def wake(self) -> None:
         """The desired document may have changed; several calls make one push of the newest."""
+        self._push_wanted = True
         self._wake.set()
 
     def ask_for_output(self, lease_ids: set[int]) -> None:
@@ -165,15 +168,21 @@ class AgentSocket:
             if wanted is not None:
                 ids = tuple(sorted(wanted))[:1024]
                 await self._socket.send(protocol.encode(protocol.WatchLogs(lease_ids=ids)))
-                continue
-            try:
-                document = await in_database(desired_document)(self.node_id)
-                await frames.learn_belongings()
-            except (OperationalError, DatabaseError) as error:
-                log.warning("node %s: its document cannot be read now: %s", self.node_id, error)
-                continue
-            await self._socket.send(protocol.encode(document))
-            self.pushed_generation = document.generation
+            if self._push_wanted:
+                self._push_wanted = False
+                await self._push_document(frames)
+
+    async def _push_document(self, frames: AgentFrames) -> None:
+        self.pushed_generation = None
+        try:
+            document = await in_database(desired_document)(self.node_id)
+            await frames.learn_belongings()
+        except DatabaseError as error:
+            log.warning("node %s: its document cannot be read now: %s", self.node_id, error)
+            self.pushed_generation = NOTHING_PUSHED
+            return
+        await self._socket.send(protocol.encode(document))
+        self.pushed_generation = document.generation
 
     async def _refuse(self, code: str, detail: str, close_code: int) -> None:
         await self._socket.send(protocol.encode(protocol.Refused(code=code, detail=detail)))

@@ -134,7 +134,8 @@ class BrowserSocket:
     async def _keep_checking(self, shared: Hub) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._check.wait(), CHECK_SECONDS)
+                async with asyncio.timeout(CHECK_SECONDS):
+                    await self._check.wait()
             self._check.clear()
             try:
                 access = await in_database(access_of)(self._session_key)

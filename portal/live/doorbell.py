@@ -73,7 +73,8 @@ class Doorbell:
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             try:
-                await asyncio.wait_for(self._news.wait(), RENEW_SECONDS)
+                async with asyncio.timeout(RENEW_SECONDS):
+                    await self._news.wait()
             except TimeoutError:
                 continue
 

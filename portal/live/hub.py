@@ -16,6 +16,7 @@ from portal.live.ticker import Ticker, Viewer
 log = logging.getLogger(__name__)
 
 RESTART_SECONDS = 1.0
+END_SECONDS = 0.5
 
 
 class AgentConnection(Protocol):
@@ -24,7 +25,7 @@ class AgentConnection(Protocol):
     node_id: int
     connection_id: str
     credential_hash: str
-    pushed_generation: int
+    pushed_generation: int | None
 
     def wake(self) -> None: ...
     def dismiss(self, why: str) -> None: ...
@@ -103,9 +104,7 @@ class Hub:
         if self.agents or self.viewers or not self._tasks:
             return
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*map(_end, tasks))
         await self._rounds.finish()
 
 
@@ -117,6 +116,13 @@ async def _keep_up(run) -> None:
         except Exception:
             log.exception("%s failed and starts again", run.__qualname__)
             await asyncio.sleep(RESTART_SECONDS)
+
+
+async def _end(task: asyncio.Task) -> None:
+    """A cancellation can get lost in a wait_for of a library that has its answer at that very moment: ask again."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=END_SECONDS)
 
 
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()

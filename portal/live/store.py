@@ -3,12 +3,16 @@
 import logging
 import time
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 from django.conf import settings
 from redis import Redis
 from redis import asyncio as aioredis
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+from redis.retry import Retry
 
 from agents.protocol import LOG_TAIL_BYTES, GpuSample, LeaseSample, LogChunk
 from portal.live.complaints import Complaints
@@ -19,7 +23,9 @@ SNAPSHOT_SECONDS = 3600
 TAIL_SECONDS = 3600
 SOCKET_SECONDS = 90
 WATCH_SECONDS = 45
-_TIMEOUTS = {"socket_timeout": 2, "socket_connect_timeout": 2}
+# Once more at once: the first try may find a connection that a restarted Redis has closed.
+_TRIES: dict[str, Any] = {"socket_timeout": 2, "socket_connect_timeout": 2, "retry": Retry(NoBackoff(), 1)}
+_ASYNC_TRIES: dict[str, Any] = {**_TRIES, "retry": AsyncRetry(NoBackoff(), 1)}
 _WATCHED = "berth:watched"
 UNREACHABLE = (RedisError, OSError)
 
@@ -50,7 +56,7 @@ class Store:
     """What sockets keep in Redis. Writes that fail are lost and reads that fail find nothing; both are logged."""
 
     def __init__(self) -> None:
-        self._redis = aioredis.Redis.from_url(settings.REDIS_STORE_URL, **_TIMEOUTS)
+        self._redis = aioredis.Redis.from_url(settings.REDIS_STORE_URL, **_ASYNC_TRIES)
         self._complaints = Complaints(log)
 
     async def close(self) -> None:
@@ -130,7 +136,7 @@ def extended(tail: Tail, chunk: LogChunk) -> Tail:
 def output_tail(lease_id: int) -> str:
     """For a page: what is known of a running workload's output, "" when nothing is."""
     try:
-        with Redis.from_url(settings.REDIS_STORE_URL, **_TIMEOUTS) as redis:
+        with Redis.from_url(settings.REDIS_STORE_URL, **_TRIES) as redis:
             data = redis.get(_tail_key(lease_id))
     except UNREACHABLE as error:
         log.warning("the output of lease %s cannot be read: %s", lease_id, error)

@@ -220,7 +220,7 @@ async def test_an_agent_is_asked_for_the_output_that_somebody_reads(agent_of):
     assert (await said(socket, protocol.WatchLogs, within_seconds=5)).lease_ids == (lease.pk,)
 
 
-async def test_after_redis_has_forgotten_everything_bells_ring_again(agent_of):
+async def test_after_redis_has_forgotten_everything_changes_still_arrive(agent_of):
     (node,) = await in_database(some_nodes)()
     socket = await agent_of(node)
     await said(socket, protocol.Desired)
