@@ -1,7 +1,6 @@
 """Addresses of the shell and of pages about reservations."""
 
 from django.urls import path
-from django.views.i18n import set_language
 
 from portal.reservations.views import home, rail, reservation, reserve, shell
 
@@ -10,7 +9,6 @@ urlpatterns = [
     path("rail/", rail.home_rail, name="home_rail"),
     path("find/", shell.find, name="find"),
     path("tenant/", shell.tenant_choose, name="tenant_choose"),
-    path("language/", set_language, name="set_language"),
     path("reserve/", reserve.reserve, name="reserve"),
     path("reserve/preview/", reserve.reserve_preview, name="reserve_preview"),
     path("reservations/", home.reservation_list, name="reservation_list"),
