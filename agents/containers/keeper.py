@@ -5,6 +5,7 @@ session, pumps its output into capped files, writes the exit code to disk and, a
 behind. TERM to the keeper ends the workload: TERM to its group, KILL to everything after the grace in ``stop.json``.
 """
 
+import contextlib
 import ctypes
 import functools
 import json
@@ -98,8 +99,9 @@ class Keeper:
 
 
 def _pump(output: int, writer: LogWriter) -> bool:
+    """Move some output to disk; whether there may be more. On a full disk the output is lost, the workload is not."""
     data = os.read(output, _CHUNK)
-    if data:
+    with contextlib.suppress(OSError):
         writer.write(data)
     return bool(data)
 

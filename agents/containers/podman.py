@@ -15,7 +15,7 @@ from agents.containers.hostuse import HostMeter
 from agents.containers.podman_api import PodmanApi
 from agents.containers.podman_log import FollowedLog
 from agents.containers.podman_spec import ATTEMPT, DEVICE, LEASE, NODE, Hardening, container_name, container_spec
-from agents.containers.processes import descendants
+from agents.containers.processes import children_by_parent, descendants
 from agents.protocol import DesiredLease
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,8 @@ class PodmanEngine:
     def running(self) -> tuple[Running, ...]:
         filters = json.dumps({"label": [f"{NODE}={self._node}"]})
         found = self._api.get("/containers/json", all="true", filters=filters)
-        return tuple(_running(each) for each in found)
+        children = children_by_parent() if found else {}
+        return tuple(_running(each, children) for each in found)
 
     def start(self, lease: DesiredLease, device: str) -> Running:
         present = self._own(lease)
@@ -130,11 +131,11 @@ class PodmanEngine:
         self._api.delete(f"/containers/{name}", force="true", v="true")
 
 
-def _running(facts: dict[str, Any]) -> Running:
+def _running(facts: dict[str, Any], children: dict[int, list[int]]) -> Running:
     labels = facts["Labels"]
     alive = facts["State"] in _LIVE_STATES
     pid = int(facts.get("Pid") or 0)
-    pids = (pid, *descendants(pid)) if alive and pid else ()
+    pids = (pid, *descendants(pid, children)) if alive and pid else ()
     return Running(int(labels[LEASE]), int(labels[ATTEMPT]), facts["Names"][0], alive,
                    None if alive else int(facts.get("ExitCode", 0)), pids)
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from agents.containers.environment import checked_command, lease_environment
 from agents.containers.hostuse import HostMeter
 from agents.containers.logfiles import read_log
 from agents.containers.processes import (
+    children_by_parent,
     descendants,
     environment_of,
     is_same,
@@ -57,11 +59,14 @@ class ProcessEngine:
         self._folder = (state / "workloads").resolve()
         self._folder.mkdir(parents=True, exist_ok=True)
         self._keepers: dict[str, subprocess.Popen[bytes]] = {}
+        self._guard = threading.Lock()
         self._meter = HostMeter()
 
     def running(self) -> tuple[Running, ...]:
         self._reap()
-        found = (self._read(path) for path in sorted(self._folder.iterdir()))
+        folders = sorted(self._folder.iterdir())
+        children = children_by_parent() if folders else {}
+        found = (self._read(folder, children) for folder in folders)
         return tuple(running for running in found if running is not None)
 
     def start(self, lease: DesiredLease, device: str) -> Running:
@@ -144,7 +149,8 @@ class ProcessEngine:
                     pass_fds=(ready_write,))
             os.close(ready_write)
             ready_write = -1
-            self._keepers[folder.name] = keeper
+            with self._guard:
+                self._keepers[folder.name] = keeper
             word = _first_word(ready_read)
         finally:
             os.close(ready_read)
@@ -158,7 +164,7 @@ class ProcessEngine:
             raise WorkloadRefused(f"The command cannot be started: {word.removeprefix('error ')}")
         raise EngineError(f"The keeper of the workload did not start: {_end_of(folder / 'keeper.log')}")
 
-    def _read(self, folder: Path) -> Running | None:
+    def _read(self, folder: Path, children: dict[int, list[int]] | None = None) -> Running | None:
         """The workload of a folder; None when it never came to a process."""
         lease_id, _, attempt = folder.name.partition("-")
         pids = self._pids(folder.name)
@@ -167,7 +173,8 @@ class ProcessEngine:
         alive = not (folder / "exit.json").exists() and (pids.child_lives() or pids.keeper_lives())
         below: tuple[int, ...] = ()
         if alive:
-            below = descendants(pids.keeper) if pids.keeper_lives() else (pids.child, *descendants(pids.child))
+            whole = pids.keeper_lives()
+            below = descendants(pids.keeper, children) if whole else (pids.child, *descendants(pids.child, children))
         return Running(int(lease_id), int(attempt), folder.name, alive,
                        None if alive else _exit_code(folder / "exit.json"), below)
 
@@ -180,7 +187,8 @@ class ProcessEngine:
 
     def _reap(self) -> None:
         """Collect keepers that have ended, so that they are no zombies."""
-        self._keepers = {name: keeper for name, keeper in self._keepers.items() if keeper.poll() is None}
+        with self._guard:
+            self._keepers = {name: keeper for name, keeper in self._keepers.items() if keeper.poll() is None}
 
 
 def _first_word(descriptor: int) -> str:

@@ -20,13 +20,19 @@ def is_same(pid: int, ticks: int) -> bool:
     return start_ticks(pid) == ticks
 
 
-def descendants(root: int) -> tuple[int, ...]:
-    """All living processes below ``root``, itself left out."""
+def children_by_parent() -> dict[int, list[int]]:
+    """All living processes of this machine, by their parents: one look for any number of questions."""
     children: dict[int, list[int]] = {}
     for pid in _pids():
         fields = _stat(pid)
         if fields is not None and fields[0] not in "ZX":
             children.setdefault(int(fields[1]), []).append(pid)
+    return children
+
+
+def descendants(root: int, children: dict[int, list[int]] | None = None) -> tuple[int, ...]:
+    """All living processes below ``root``, itself left out; ``children`` is a look that was taken already."""
+    children = children_by_parent() if children is None else children
     found: list[int] = []
     waiting = [root]
     while waiting:

@@ -11,9 +11,9 @@ from tests.agents.fake_portal import wait_for
 
 
 def reconnected(node, portal):
-    seen = portal.connections
+    seen = len(portal.of(Hello))
     node.start_agent()
-    wait_for(lambda: portal.connections > seen, 15, node.read_log)
+    wait_for(lambda: len(portal.of(Hello)) > seen, 20, node.read_log)
 
 
 def test_an_agent_killed_and_started_again_adopts_what_runs(served, portal):
@@ -39,7 +39,7 @@ def test_a_stopped_agent_leaves_workloads_and_one_told_to_take_them_along_does(s
     served.end_agent()
     (running,) = served.workloads()
     served.start_agent("--engine", "process", "--stop-workloads")
-    wait_for(lambda: portal.connections == 2, 15, served.read_log)
+    wait_for(lambda: len(portal.of(Hello)) == 2, 20, served.read_log)
     assert served.workloads() == [running]
     served.end_agent()
     assert not served.workloads()
