@@ -8,7 +8,7 @@ from django.utils import timezone
 from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
-from portal.demo.organisation import DOMAIN
+from portal.demo.names import DOMAIN
 from portal.inventory.models import Pool, Profile
 from portal.reservations.booking import book_reservation
 from portal.reservations.errors import ReservationRefused

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from portal.demo.names import DOMAIN
 from portal.tenants.models import Role
 
 SLICE_HOUR_SECONDS = 3600
-DOMAIN = "northquay.example"
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,6 @@ PEOPLE = (
     Person("Petra Kovacs", Role.MEMBER, "teaching"),
     Person("Viktor Sand", Role.VIEWER, "Northquay"),
 )
-# The one that the demo's own look-around starts with, and that `make smoke` signs in as.
-RESEARCHER = PEOPLE[2]
 
 _WAVES = """
 import math, time

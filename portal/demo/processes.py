@@ -89,6 +89,7 @@ class Part:
             return False
         self._next_start = 0.0
         self.restarts += 1
+        _kill_group(self.process)  # what it had started in its session is nobody's now
         self.spawn()
         return True
 

@@ -5,7 +5,8 @@ from django.apps import apps
 from django.contrib.auth import authenticate
 
 from portal.accounts.models import User
-from portal.demo.organisation import PEOPLE, RESEARCHER
+from portal.demo.names import RESEARCHER_EMAIL, RESEARCHER_TENANT
+from portal.demo.organisation import PEOPLE
 from portal.demo.seed import seed_organisation
 from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
 from portal.tenants.selectors import is_platform_admin, tenants_of
@@ -36,8 +37,13 @@ def test_every_role_has_somebody_who_can_sign_in():
 def test_another_password_at_a_later_start_is_the_one_that_counts():
     seed_organisation("old-password")
     seed_organisation("new-password")
-    assert authenticate(username=RESEARCHER.email, password="new-password") is not None
-    assert authenticate(username=RESEARCHER.email, password="old-password") is None
+    assert authenticate(username=RESEARCHER_EMAIL, password="new-password") is not None
+    assert authenticate(username=RESEARCHER_EMAIL, password="old-password") is None
+
+
+def test_the_researcher_that_others_rely_on_is_a_member_there():
+    seed_organisation("a-password")
+    assert Membership.objects.get(user__email=RESEARCHER_EMAIL, tenant__name=RESEARCHER_TENANT).role == Role.MEMBER
 
 
 def test_paths_follow_the_tree_and_roles_reach_down():
