@@ -68,7 +68,7 @@ class WindowForm(forms.Form):
             return None
         start = self.now if cleaned["start"] == "now" else self._moment(cleaned, "start")
         if cleaned["length"] != UNTIL:
-            return make_window(start, start + dt.timedelta(hours=int(cleaned["length"]))) if start else None
+            return _window_of_hours(start, int(cleaned["length"])) if start else None
         end = self._moment(cleaned, "end")
         return make_window(start, end) if start and end else None
 
@@ -151,6 +151,13 @@ class ReserveForm(WindowForm):
     @property
     def first_invalid(self) -> str:
         return next((name for name in self.fields if name in self.errors), "")
+
+
+def _window_of_hours(start: dt.datetime, hours: int) -> DateTimeTZRange:
+    try:
+        return make_window(start, start + dt.timedelta(hours=hours))
+    except OverflowError as error:
+        raise WindowRefused(_("That date is too far away."), field="start") from error
 
 
 def values_at_first(asked: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from portal.reservations.context import Shell
 from portal.reservations.models import LIVE, OPEN, Lease, LeaseState, Reservation, State
-from portal.reservations.templatetags.berth_format import length, moment, second
+from portal.reservations.templatetags.berth_format import duration, moment, second
 from portal.reservations.use_series import Series, Stretch, known, stretch_over, use_series
 from portal.tenants.models import Role
 
@@ -192,7 +192,7 @@ def _starting(reservation: Reservation, lease: Lease | None) -> str:
     if lease.active_at is None:
         return second(lease.starting_at)
     took = max(1, round((lease.active_at - lease.starting_at).total_seconds()))
-    return _("%(time)s, took %(length)s") % {"time": second(lease.starting_at), "length": length(took)}
+    return _("%(time)s, took %(length)s") % {"time": second(lease.starting_at), "length": duration(took)}
 
 
 def _since(when: dt.datetime | None) -> str:

@@ -8,7 +8,7 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Profile
 from portal.reservations.alternatives import Alternative
-from portal.reservations.templatetags.berth_format import gib, length, slice_h, window
+from portal.reservations.templatetags.berth_format import duration, gib, slice_h, window
 
 MINI_WIDTH, MINI_HEIGHT = 72, 44
 
@@ -67,7 +67,7 @@ def _text(one: Alternative, during: DateTimeTZRange) -> str:
         "node": one.placements[0].gpu.node.name if one.placements else "–",
         "memory": gib(one.profile.memory_mib),
         "price": slice_h(one.price_slice_seconds),
-        "length": length(abs((one.during.lower - during.lower).total_seconds())),
+        "length": duration(abs((one.during.lower - during.lower).total_seconds())),
     }
     if one.kind == "later":
         return _("%(length)s later, %(node)s, %(price)s") % told

@@ -117,8 +117,8 @@ def window(during) -> str:
     return _("%(day)s, %(time)s") % {"day": day(during.lower), "time": hours(during)}
 
 
-@register.filter
-def length(seconds: float | None) -> str:
+@register.filter("lasting")  # not "length": that one counts
+def duration(seconds: float | None) -> str:
     """A length of time in at most two units: 2 h 24 min, 3 d 4 h, 45 s."""
     if seconds is None:
         return NOTHING
@@ -136,13 +136,13 @@ def length(seconds: float | None) -> str:
 @register.filter
 def left(moment_: dt.datetime) -> str:
     """How long until then: 2 h 24 min; 0 s when it is past."""
-    return length((moment_ - timezone.now()).total_seconds())
+    return duration((moment_ - timezone.now()).total_seconds())
 
 
 @register.filter
 def ago(moment_: dt.datetime) -> str:
     """How long since then."""
-    return length((timezone.now() - moment_).total_seconds())
+    return duration((timezone.now() - moment_).total_seconds())
 
 
 @register.filter
@@ -215,7 +215,7 @@ def plus(value: int, other: int) -> int:
 
 @register.filter
 def length_of(during) -> str:
-    return length((during.upper - during.lower).total_seconds())
+    return duration((during.upper - during.lower).total_seconds())
 
 
 @register.filter
