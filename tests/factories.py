@@ -77,7 +77,7 @@ def _make_profiles(facts, mig: bool) -> None:
         Profile.objects.get_or_create(
             gpu_model=facts.product, mig=False, name="full",
             defaults={"size": size, "starts": [0], "compute_slices": compute, "memory_mib": facts.memory_mib,
-                      "max_count": 1, "weight": default_weight(compute, size)})  # fmt: skip
+                      "max_count": 1, "whole": True, "weight": default_weight(compute, size)})  # fmt: skip
         return
     for shape in facts.profiles:
         size = shape.spans[0][1]
@@ -85,7 +85,7 @@ def _make_profiles(facts, mig: bool) -> None:
             gpu_model=facts.product, mig=True, name=shape.name,
             defaults={"nvml_profile_id": shape.profile_id, "size": size, "starts": [start for start, _ in shape.spans],
                       "compute_slices": shape.slices, "memory_mib": shape.memory_mib, "max_count": shape.max_count,
-                      "weight": default_weight(shape.slices, size)})  # fmt: skip
+                      "whole": size == facts.memory_slices, "weight": default_weight(shape.slices, size)})  # fmt: skip
 
 
 def profile_of(pool: Pool, name: str) -> Profile:

@@ -161,6 +161,7 @@ class Profile(models.Model):
     compute_slices = models.PositiveSmallIntegerField()
     memory_mib = models.PositiveBigIntegerField()
     max_count = models.PositiveSmallIntegerField()
+    whole = models.BooleanField(default=False, help_text=_("Takes a GPU alone."))
     weight = models.PositiveSmallIntegerField(validators=[MinValueValidator(1)])
 
     class Meta:
@@ -172,8 +173,3 @@ class Profile(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-    @property
-    def whole(self) -> bool:
-        """Takes a GPU alone: MIG off, or the profile that fills the canvas."""
-        return self.max_count == 1 and self.starts == [0]

@@ -87,27 +87,22 @@ def _record_profiles(fact: GpuFact) -> None:
         if not _fits(profile, fact):
             log.warning("GPU %s reports profile %s outside its canvas", fact.uuid, profile.name)
             continue
+        reported = {
+            "nvml_profile_id": profile.profile_id,
+            "size": profile.size,
+            "starts": sorted(set(profile.starts)),
+            "compute_slices": profile.compute_slices,
+            "memory_mib": profile.memory_mib,
+            "max_count": profile.max_count,
+            "whole": profile.size == fact.memory_slices,
+        }
+        weight = default_weight(profile.compute_slices, profile.size)
         Profile.objects.update_or_create(
             gpu_model=fact.model,
             mig=fact.mig_enabled,
             name=profile.name,
-            defaults={
-                "nvml_profile_id": profile.profile_id,
-                "size": profile.size,
-                "starts": sorted(set(profile.starts)),
-                "compute_slices": profile.compute_slices,
-                "memory_mib": profile.memory_mib,
-                "max_count": profile.max_count,
-            },
-            create_defaults={
-                "nvml_profile_id": profile.profile_id,
-                "size": profile.size,
-                "starts": sorted(set(profile.starts)),
-                "compute_slices": profile.compute_slices,
-                "memory_mib": profile.memory_mib,
-                "max_count": profile.max_count,
-                "weight": default_weight(profile.compute_slices, profile.size),
-            },
+            defaults=reported,
+            create_defaults=reported | {"weight": weight},
         )
 
 

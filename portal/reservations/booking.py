@@ -54,20 +54,7 @@ def book_reservation(
     The same ``key`` by the same person books once: a repeated request gets the first one's reservation.
     Locks the pool, then the budgets from root to leaf. Deadlocks and lost races are tried again a few times.
     """
-    wanted = {
-        "tenant": tenant.pk,
-        "owner": owner.pk,
-        "pool": pool.pk,
-        "profile": profile.pk,
-        "ranks": ranks,
-        "start": during.lower.isoformat(),
-        "end": during.upper.isoformat(),
-        "name": workload.name,
-        "command": list(workload.command),
-        "image": workload.image,
-        "environment": workload.environment,
-    }
-    digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
+    digest = _digest(owner, tenant, pool, profile, ranks, during, workload)
     for attempt in range(TRIES):
         try:
             with transaction.atomic():
@@ -81,6 +68,13 @@ def book_reservation(
         except DatabaseError as error:
             _answer(error, attempt, pool)
     raise Busy(_("%(pool)s is being changed by many at once. Nothing was booked; try again.") % {"pool": pool})
+
+
+def _digest(owner, tenant, pool, profile, ranks, during, workload) -> str:
+    """What the request asks for, so that a key used for something else is noticed."""
+    wanted = [owner.pk, tenant.pk, pool.pk, profile.pk, ranks, during.lower.isoformat(), during.upper.isoformat()]
+    wanted += [workload.name, workload.image, list(workload.command), workload.environment]
+    return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
 
 
 def _claim_key(user: User, key: str, digest: str) -> Reservation | None:
