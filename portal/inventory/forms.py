@@ -1,0 +1,63 @@
+"""What an admin types about pools and nodes. Lengths are asked for in the unit people think in and kept as seconds."""
+
+from decimal import Decimal
+
+from django import forms
+from django.core.validators import RegexValidator
+from django.utils.translation import gettext_lazy as _
+
+from portal.inventory.models import NodeState, Pool
+
+HOUR, DAY = 3600, 86400
+LEAST = Decimal("0.01")
+HOST_NAME = RegexValidator(
+    r"\A[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z", _("Small letters, digits, dots and hyphens, as in a host name.")
+)
+# What an admin may ask of a node; retiring is a step of its own.
+WISHES = [NodeState.READY, NodeState.CORDONED, NodeState.DRAINING, NodeState.MAINTENANCE]
+
+
+class PoolLimitsForm(forms.Form):
+    """How short, how long and how far ahead windows may be."""
+
+    shortest = forms.IntegerField(label=_("Shortest window, seconds"), min_value=1, max_value=DAY)
+    longest = forms.DecimalField(label=_("Longest window, hours"), min_value=LEAST, decimal_places=2, max_digits=7)
+    ahead = forms.DecimalField(label=_("Book ahead, days"), min_value=LEAST, decimal_places=2, max_digits=6)
+
+    def limits(self) -> dict[str, int]:
+        return {
+            "shortest_window_seconds": self.cleaned_data["shortest"],
+            "longest_window_seconds": int(self.cleaned_data["longest"] * HOUR),
+            "book_ahead_seconds": int(self.cleaned_data["ahead"] * DAY),
+        }
+
+
+class PoolForm(PoolLimitsForm):
+    """A new pool; its model and mode come from the first GPU that joins."""
+
+    name = forms.CharField(label=_("Name"), max_length=64)
+    field_order = ("name", "shortest", "longest", "ahead")
+
+
+class NodeForm(forms.Form):
+    """A machine that is to join."""
+
+    name = forms.CharField(label=_("Name"), max_length=63, validators=[HOST_NAME])
+    pool = forms.ModelChoiceField(label=_("Pool"), queryset=Pool.objects.all(), required=False)
+
+
+class NodeStateForm(forms.Form):
+    state = forms.ChoiceField(choices=[(wish.value, wish.label) for wish in WISHES])
+
+
+def _plain(seconds: int, unit: int) -> Decimal:
+    return (Decimal(seconds) / unit).quantize(Decimal("0.01")).normalize() + 0
+
+
+def limits_shown(pool: Pool) -> dict[str, int | Decimal]:
+    """The pool's limits in the form's units."""
+    return {
+        "shortest": pool.shortest_window_seconds,
+        "longest": _plain(pool.longest_window_seconds, HOUR),
+        "ahead": _plain(pool.book_ahead_seconds, DAY),
+    }

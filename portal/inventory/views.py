@@ -1,0 +1,153 @@
+"""Pools and nodes, for platform admins: everybody else gets 404."""
+
+from collections.abc import Callable
+from functools import wraps
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from portal.inventory import enrolment, services
+from portal.inventory.errors import InventoryRefused
+from portal.inventory.forms import NodeForm, NodeStateForm, PoolForm, PoolLimitsForm, limits_shown
+from portal.inventory.listing import NODES_A_PAGE, SHOWN, gpus_listed, nodes_listed, pools_listed
+from portal.inventory.models import Node, NodeState, Pool
+from portal.tenants.selectors import is_platform_admin
+
+View = Callable[..., HttpResponse]
+
+
+def for_platform_admins(view: View) -> View:
+    """What is not yours does not exist."""
+
+    @login_required
+    @wraps(view)
+    def guarded(request: HttpRequest, *args, **kwargs) -> HttpResponse:
+        if not is_platform_admin(request.user):
+            raise Http404
+        return view(request, *args, **kwargs)
+
+    return guarded
+
+
+@require_GET
+@for_platform_admins
+def node_list(request: HttpRequest) -> HttpResponse:
+    retired = request.GET.get("retired") == "1"
+    page = Paginator(nodes_listed(retired), NODES_A_PAGE).get_page(request.GET.get("page"))
+    shown = [(node, *SHOWN[node.shown_state]) for node in page]
+    pools = list(pools_listed())
+    context = {"pools": pools, "pool_count": len(pools), "page": page, "nodes": shown, "retired": retired}
+    return render(request, "nodes/list.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@for_platform_admins
+def pool_add(request: HttpRequest) -> HttpResponse:
+    form = PoolForm(request.POST or None, initial=limits_shown(Pool()))
+    status = 422 if request.method == "POST" else 200
+    if form.is_valid():
+        try:
+            services.create_pool(actor=request.user, name=form.cleaned_data["name"], **form.limits())
+            return redirect("nodes")
+        except InventoryRefused as refusal:
+            form.add_error(None, str(refusal))
+            status = 409
+    return render(request, "nodes/pool.html", {"form": form}, status=status)
+
+
+@require_http_methods(["GET", "POST"])
+@for_platform_admins
+def pool_edit(request: HttpRequest, pool_id: int) -> HttpResponse:
+    pool = get_object_or_404(Pool, pk=pool_id)
+    form = PoolLimitsForm(request.POST or None, initial=limits_shown(pool))
+    status = 422 if request.method == "POST" else 200
+    if form.is_valid():
+        try:
+            services.change_pool(actor=request.user, pool=pool, **form.limits())
+            return redirect("nodes")
+        except InventoryRefused as refusal:
+            form.add_error(None, str(refusal))
+            status = 409
+    return render(request, "nodes/pool.html", {"form": form, "pool": pool}, status=status)
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@for_platform_admins
+def node_add(request: HttpRequest) -> HttpResponse:
+    form = NodeForm(request.POST or None, initial={"pool": request.GET.get("pool")})
+    status = 422 if request.method == "POST" else 200
+    if form.is_valid():
+        try:
+            node = services.create_node(actor=request.user, **form.cleaned_data)
+            return _enrolment_page(request, node)
+        except InventoryRefused as refusal:
+            form.add_error(None, str(refusal))
+            status = 409
+    return render(request, "nodes/add.html", {"form": form}, status=status)
+
+
+@require_GET
+@for_platform_admins
+def node_detail(request: HttpRequest, node_id: int) -> HttpResponse:
+    return _node_page(request, node_id)
+
+
+@never_cache
+@require_POST
+@for_platform_admins
+def node_token(request: HttpRequest, node_id: int) -> HttpResponse:
+    node = get_object_or_404(Node.objects.select_related("pool"), pk=node_id)
+    try:
+        return _enrolment_page(request, node)
+    except InventoryRefused as refusal:
+        return _node_page(request, node_id, str(refusal))
+
+
+@require_POST
+@for_platform_admins
+def node_state(request: HttpRequest, node_id: int) -> HttpResponse:
+    node = get_object_or_404(Node, pk=node_id)
+    form = NodeStateForm(request.POST)
+    if not form.is_valid():
+        return _node_page(request, node_id, _("This is not a state of a node."), 422)
+    try:
+        services.set_node_state(actor=request.user, node=node, state=NodeState(form.cleaned_data["state"]))
+    except InventoryRefused as refusal:
+        return _node_page(request, node_id, str(refusal))
+    return redirect("node", node_id)
+
+
+@require_POST
+@for_platform_admins
+def node_retire(request: HttpRequest, node_id: int) -> HttpResponse:
+    node = get_object_or_404(Node, pk=node_id)
+    try:
+        enrolment.retire_node(actor=request.user, node=node)
+    except InventoryRefused as refusal:
+        return _node_page(request, node_id, str(refusal))
+    messages.success(request, _("%(node)s is retired.") % {"node": node})
+    return redirect("nodes")
+
+
+def _node_page(request: HttpRequest, node_id: int, refusal: str = "", status: int = 409) -> HttpResponse:
+    node = get_object_or_404(Node.objects.select_related("pool"), pk=node_id)
+    state, word = SHOWN[node.shown_state]
+    gpus = gpus_listed(node)
+    context = {"node": node, "state": state, "word": word, "gpus": gpus, "gpu_count": len(gpus), "refusal": refusal}
+    return render(request, "nodes/node.html", context, status=status if refusal else 200)
+
+
+def _enrolment_page(request: HttpRequest, node: Node) -> HttpResponse:
+    """The one time that the token is readable: it is in this answer and nowhere else."""
+    token = enrolment.new_enrolment_token(node=node, actor=request.user)
+    context = {"node": node, "token": token, "portal_url": settings.PORTAL_URL,
+               "minutes": int(settings.ENROLMENT_TOKEN_LIFETIME.total_seconds() // 60)}  # fmt: skip
+    return render(request, "nodes/enrol.html", context)

@@ -1,0 +1,48 @@
+"""The last changes of a tenant's limits and people, in words."""
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from portal.audit.models import AuditEntry
+
+CHANGES_SHOWN = 8
+HOUR = 3600
+NAMES = {
+    "guaranteed": gettext_lazy("guaranteed"), "limit": gettext_lazy("limit"), "slice_seconds": gettext_lazy("budget"),
+    "period": gettext_lazy("period"), "role": gettext_lazy("role"), "name": gettext_lazy("name"),
+}  # fmt: skip
+ACTIONS = {
+    "tenant.created": gettext_lazy("tenant added"), "tenant.renamed": gettext_lazy("renamed"),
+    "tenant.closed": gettext_lazy("tenant closed"), "member.invited": gettext_lazy("invited"),
+    "member.joined": gettext_lazy("joined"), "member.role_set": gettext_lazy("role set"),
+    "member.removed": gettext_lazy("removed"), "member.invitation_withdrawn": gettext_lazy("invitation withdrawn"),
+    "quota.set": gettext_lazy("quota set"), "budget.set": gettext_lazy("budget set"),
+}  # fmt: skip
+
+
+def last_changes(tenant_id: int) -> list[tuple[AuditEntry, str]]:
+    """Newest first, each with what it changed; bookings are no changes of a tenant."""
+    rows = AuditEntry.objects.filter(tenant_id=tenant_id, action__in=ACTIONS).select_related("actor")
+    return [(entry, change_words(entry)) for entry in rows[:CHANGES_SHOWN]]
+
+
+def change_words(entry: AuditEntry) -> str:
+    """limit 12 → 16; or the action where it says no more than that."""
+    parts = []
+    for key, name in NAMES.items():
+        before, after = entry.before.get(key), entry.after.get(key)
+        if before == after:
+            continue
+        old, new = _shown(key, before), _shown(key, after)
+        parts.append(
+            _("%(what)s %(before)s → %(after)s") % {"what": name, "before": old, "after": new}
+            if before is not None
+            else _("%(what)s %(after)s") % {"what": name, "after": new}
+        )
+    return ", ".join(parts) or str(ACTIONS[entry.action])
+
+
+def _shown(key: str, value: int | str | None) -> str:
+    if value is None:
+        return "–"
+    return f"{int(value) // HOUR} slice-h" if key == "slice_seconds" else str(value)
