@@ -89,6 +89,6 @@ class Starter:
 
 def with_holders(refusal: DriverError) -> str:
     """The driver's words and the processes that hold the device, for a person."""
-    if not refusal.holders:
-        return str(refusal)
-    return f"{refusal} Held by process {', '.join(str(pid) for pid in refusal.holders)}."
+    text = str(refusal)
+    unnamed = [str(pid) for pid in refusal.holders if str(pid) not in text]
+    return f"{text} Held by process {', '.join(unnamed)}." if unnamed else text

@@ -177,3 +177,17 @@ def test_a_portal_that_is_gone_costs_few_lines_and_the_credential_is_sent_as_a_h
     assert 1 <= served.read_log().count("not connected") <= 6
     portal.up()
     wait_for(lambda: portal.connections == 2, 20)
+
+
+def test_the_portals_clock_rules_however_wrong_this_machines_is(node, portal):
+    portal.clock_ahead = 600.0
+    node.start_agent()
+    wait_for(lambda: portal.of(Hello), 20, node.read_log)
+    portal.want(node.lease(14, begins=599.5, seconds=30), node.lease(15, start=1, begins=0, seconds=30))
+    assert abs(portal.event(14, "active", 8).at - (time.time() + 600)) < 3
+    assert portal.event(15, "freed", 5).reason == "window_over"
+    node.end_agent()
+    portal.down()
+    node.start_agent()
+    wait_for(lambda: node.read_log().count("not connected") >= 1, 10)
+    assert [running.lease_id for running in node.workloads()] == [14]

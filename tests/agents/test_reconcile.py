@@ -1,12 +1,15 @@
 """Passes of the loop over the real simulated driver, with faults put between: what is read back counts, not what was
 said; what cannot be freed is never told as free; one bad slice does not stop the others."""
 
+import dataclasses
+import os
+import subprocess
 import time
 
 import pytest
 
 from agents.clock import Clock
-from agents.drivers.contract import DriverError
+from agents.drivers.contract import DriverError, HealthEvent
 from agents.drivers.opening import open_driver
 from agents.journal import Journal
 from agents.patience import PatientDriver
@@ -234,3 +237,47 @@ def test_nothing_is_ended_or_cleared_before_the_portal_has_spoken(house):
 
 def test_the_pass_is_due_again_exactly_when_the_next_lease_starts(house):
     assert house.want(house.node.lease(15, begins=2.0)) == pytest.approx(2.0, abs=0.3)
+
+
+def test_a_fatal_xid_marks_the_gpu_and_one_of_an_application_does_not(house):
+    house.want(house.node.lease(16))
+    seen = [HealthEvent(house.node.mig_gpu, 31), HealthEvent(house.node.whole_gpu, 48)]
+    house.driver.faults["health_events"] = lambda: tuple(seen)
+    house.reconciler.run_pass()
+    seen.clear()
+    house.reconciler.run_pass()
+    health = {gpu.uuid: (gpu.healthy, gpu.fault) for gpu in house.reconciler.gpus}
+    assert health[house.node.mig_gpu] == (True, "")
+    assert health[house.node.whole_gpu] == (False, "The driver reported XID 48.")
+    assert [each.lease_id for each in house.node.workloads()] == [16]
+
+
+def test_a_slice_that_another_process_holds_stays_and_is_told_once(house):
+    instance = house.driver.driver.create(house.node.mig_gpu, 19, 5, 1)
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": instance.mig_uuid}
+    stranger = subprocess.Popen(["sleep", "60"], env=environment)
+    try:
+        house.want()
+        house.reconciler.run_pass()
+        assert house.node.instances() == {(house.node.mig_gpu, 5, 1)}
+        assert [(each.start, each.lease_id) for each in house.reconciler.present] == [(5, None)]
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+    def cleared():
+        house.ahead += 16
+        house.reconciler.run_pass()
+        return not house.node.instances()
+    wait_for(cleared, 5)
+
+
+def test_a_half_made_slice_on_the_span_of_a_lease_is_cleared_and_made_whole(house):
+    real = house.driver.driver.instances
+    house.driver.driver.create(house.node.mig_gpu, 19, 0, 1)
+    house.driver.faults["instances"] = lambda: tuple(
+        each if "create" in house.driver.calls else dataclasses.replace(each, mig_uuid=None) for each in real())
+    house.want(house.node.lease(17))
+    house.until(17, "active")
+    assert "destroy" in house.driver.calls
+    assert house.node.instances() == {(house.node.mig_gpu, 0, 1)}
