@@ -79,9 +79,8 @@ class Viewer:
 
 
 def viewer_of(shell: Shell) -> Viewer:
-    """Their own tenant is the one that the shell shows, with all below it."""
-    path = shell.tenant.path if shell.tenant else None
-    own = frozenset(tenant.pk for tenant in shell.tenants if path and tenant.path.startswith(path))
+    """Their own tenant is the one that the shell shows; those below keep their hues, or a root would see one colour."""
+    own = frozenset({shell.tenant.pk} if shell.tenant else ())
     return Viewer(shell.request.user.pk, own, frozenset(tenant.pk for tenant in shell.tenants))
 
 
