@@ -99,11 +99,9 @@ class Reconciler:
             self._start(present)
             self._publish(present)
             self._watch.refresh(now)
-        except EngineError as refusal:
-            self._complaints.say(f"the engine does not answer: {refusal}")
         except DriverError as refusal:
             self._complaints.say(f"the driver does not answer: {refusal}")
-        except OSError as error:
+        except (EngineError, OSError) as error:
             self._complaints.say(f"this machine hinders the agent: {error}")
             return _HINDERED_SECONDS
         self.events = tuple(self._journal.state.events)
@@ -157,7 +155,7 @@ class Reconciler:
         if state.boot_id == boot_id:
             return True
         if state.boot_id:
-            log.warning("the boot id has changed: everything prepared before is void")
+            self._complaints.say("the boot id has changed: everything prepared before is void")
             left = [running for running in present.running().values() if running.alive]
             for running in left:
                 self._engine.kill(running)
@@ -173,13 +171,18 @@ class Reconciler:
         return True
 
     def _stop_and_free(self, present: Present, now: float) -> None:
+        """Without an engine that answers nothing is stopped or cleared; what is due to start then fails with its words,
+        and the node goes on telling the portal what it has."""
         state = self._journal.state
-        if state.desired is not None:
-            self._orphans.adopt_workloads(self._wanted, present, now)
-        for progress in list(state.progress.values()):
-            self._take_step(progress, present, now)
-        if state.desired is not None:
-            self._orphans.clear_instances(present, self._watch.lost, now)
+        try:
+            if state.desired is not None:
+                self._orphans.adopt_workloads(self._wanted, present, now)
+            for progress in list(state.progress.values()):
+                self._take_step(progress, present, now)
+            if state.desired is not None:
+                self._orphans.clear_instances(present, self._watch.lost, now)
+        except EngineError as refusal:
+            self._complaints.say(f"the engine does not answer: {refusal}")
 
     def _take_step(self, progress: Progress, present: Present, now: float) -> None:
         lost = self._watch.lost

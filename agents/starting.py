@@ -35,9 +35,11 @@ class Starter:
         self._book = book
 
     def bring_up(self, progress: Progress, present: Present, now: float) -> None:
-        """Start the lease, or note why not and when to try again. Never raises for a driver or an engine."""
+        """Start the lease, or note why not and when to try again. Never raises for a driver or an engine; an engine
+        that does not answer is noticed before the device is touched."""
         lease = progress.lease
         try:
+            present.of(lease)
             device = self._device_for(lease, present)
             self._start(progress, device, present, now)
         except WorkloadRefused as refusal:

@@ -9,6 +9,8 @@ import time
 import pytest
 
 from agents.clock import Clock
+from agents.containers.cdi import CdiSpec, simulated_spec
+from agents.containers.podman import PodmanEngine
 from agents.drivers.contract import DriverError, HealthEvent
 from agents.drivers.opening import open_driver
 from agents.journal import Journal
@@ -281,3 +283,17 @@ def test_a_half_made_slice_on_the_span_of_a_lease_is_cleared_and_made_whole(hous
     house.until(17, "active")
     assert "destroy" in house.driver.calls
     assert house.node.instances() == {(house.node.mig_gpu, 0, 1)}
+
+
+def test_an_engine_that_does_not_answer_is_told_as_the_reason_and_the_node_is_seen_all_the_same(house):
+    house.engine = PodmanEngine("unix:///nowhere/podman.sock", "1", CdiSpec(house.node.state, "1", simulated_spec))
+    house.again()
+    house.want(house.node.lease(18))
+    assert len(house.reconciler.gpus) == 2
+    assert house.node.instances() == set()
+    detail = house.journal.state.progress[18].detail
+    assert "Podman does not answer at unix:///nowhere/podman.sock" in detail
+    house.engine = house.node.engine()
+    house.again()
+    house.ahead += 2
+    house.until(18, "active")
