@@ -73,7 +73,7 @@ def seed_bookings() -> int:
 
 def _book(wish: Wish, now: dt.datetime) -> bool:
     pool = Pool.objects.get(name=wish.pool)
-    shapes = Profile.objects.filter(gpu_model=pool.gpu_model, mig=pool.mig, weight=wish.weight)
+    shapes = Profile.objects.filter(gpu_model=pool.gpu_model, mig=bool(pool.mig), weight=wish.weight)
     profile = shapes.exclude(name__contains="+").order_by("size", "pk").first()
     if profile is None:
         log.warning("%s has no profile of weight %d", pool, wish.weight)

@@ -147,7 +147,7 @@ class Stack:
             environment = {
                 name: value for name, value in environment.items() if name not in ("DATABASE_URL", "REDIS_URL")
             }
-        return environment | settings
+        return {**environment, **settings}
 
     def _start_servers(self) -> None:
         self._places.logs.mkdir(parents=True, exist_ok=True)

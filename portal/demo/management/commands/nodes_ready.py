@@ -16,7 +16,7 @@ class Command(BaseCommand):
     """Ends well once each node was heard since a moment, has reported devices and observed its generation."""
 
     help = "Wait until these nodes answer."
-    requires_system_checks: list[str] = []  # type: ignore[assignment]
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("names", help="names, separated by commas")

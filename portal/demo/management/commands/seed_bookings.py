@@ -12,7 +12,7 @@ class Command(BaseCommand):
     """Needs the profiles and GPUs that agents report; what was, is and will be is written once."""
 
     help = "Write the demo's past use and book what its teams hold now and next."
-    requires_system_checks: list[str] = []  # type: ignore[assignment]
+    requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         past = seed_history()

@@ -12,7 +12,7 @@ class Command(BaseCommand):
     """Its last line is JSON: ``accounts`` and, for each node named, an enrolment token under ``tokens``."""
 
     help = "Write the demo's organisation; what is there already stays as it is."
-    requires_system_checks: list[str] = []  # type: ignore[assignment]
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--password", required=True, help="of every account of the demo")
