@@ -23,21 +23,32 @@ def shapes_by_geometry(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
     return tuple(kept.values())
 
 
-@lru_cache(maxsize=65536)
-def stranded_slices(shapes: tuple[Shape, ...], slices: int, mask: int) -> float:
-    """Free slices that a shape cannot use, as the mean over the shapes; the large ones lose most."""
-    if not shapes:
-        return 0.0
-    free = slices - mask.bit_count()
-    return sum(free - disjoint_count(shape, slices, mask) * shape.size for shape in shapes) / len(shapes)
+class StrandedSlices(dict[int, float]):
+    """Held slices -> free slices that a shape cannot use, as the mean over the shapes; the large ones lose most."""
+
+    def __init__(self, shapes: tuple[Shape, ...], slices: int) -> None:
+        super().__init__()
+        self.shapes = shapes
+        self.slices = slices
+
+    def __missing__(self, mask: int) -> float:
+        free = self.slices - mask.bit_count()
+        lost = sum(free - disjoint_count(shape, self.slices, mask) * shape.size for shape in self.shapes)
+        self[mask] = lost / len(self.shapes)
+        return self[mask]
+
+
+@lru_cache(maxsize=256)
+def stranded_slices(shapes: tuple[Shape, ...], slices: int) -> StrandedSlices:
+    """One table for each pool's shapes, filled as it is asked: a mask is worked out once in the life of the process."""
+    return StrandedSlices(shapes, slices)
 
 
 class GpuScore:
     """Scores of the spans of one GPU for one window; what is held is cut into stretches of equal masks once."""
 
     def __init__(self, gpu: GpuView, window: Window, shapes: tuple[Shape, ...], pull: float) -> None:
-        self.slices = gpu.slices
-        self.shapes = shapes
+        self.stranded = stranded_slices(shapes, gpu.slices)
         self.pull = pull
         self.stretches = _stretches(gpu, window)
         self.before = _mask_at(gpu, window.start - 1)
@@ -46,12 +57,9 @@ class GpuScore:
     def of(self, start: int, size: int) -> float:
         """The score of placing an instance of ``size`` slices at ``start``."""
         span = span_mask(start, size)
-        loss = sum(share * (self._stranded(mask | span) - self._stranded(mask)) for share, mask in self.stretches)
+        loss = sum(share * (self.stranded[mask | span] - self.stranded[mask]) for share, mask in self.stretches)
         edges = ((self.before & span).bit_count() + (self.after & span).bit_count()) / size
         return self.pull + LOSS_WEIGHT * loss - EDGE_WEIGHT * edges
-
-    def _stranded(self, mask: int) -> float:
-        return stranded_slices(self.shapes, self.slices, mask)
 
     def take(self, start: int, size: int) -> None:
         """Count the span as held for the whole window, for the ranks that follow."""
