@@ -32,6 +32,7 @@ from scheduler.placement.geometry import Placement
 log = logging.getLogger(__name__)
 
 TRIES = 5
+LOCK_WAIT_SECONDS = 10
 AGAIN = {errorcodes.DEADLOCK_DETECTED, errorcodes.SERIALIZATION_FAILURE}
 TAKEN = {errorcodes.EXCLUSION_VIOLATION}
 LATE = {errorcodes.LOCK_NOT_AVAILABLE, errorcodes.QUERY_CANCELED}
@@ -122,7 +123,12 @@ def _book(created_by, owner, tenant, pool, profile, ranks, during, workload) -> 
 
 
 def lock_pool(pool_id: int) -> Pool:
-    """The lock of every change to what a pool holds; quotas are per tenant and pool, so it covers them too."""
+    """The lock of every change to what a pool holds; quotas are per tenant and pool, so it covers them too.
+
+    Waits longer than other locks: behind a burst of requests for one pool, a late answer is better than none.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = %s", [f"{LOCK_WAIT_SECONDS}s"])
     return Pool.objects.select_for_update(no_key=True).get(pk=pool_id)
 
 
