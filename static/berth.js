@@ -207,10 +207,19 @@ function staysAsItIs(old, next) {
   return old.matches("svg[data-live]") && old.dataset.live === next.dataset.live && old.dataset.step === next.dataset.step;
 }
 
-Idiomorph.defaults.callbacks.beforeNodeMorphed = (old, next) => !staysAsItIs(old, next);
-Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.matches("details"));
+if (window.Idiomorph) {  // the sign-in pages swap nothing and load none
+  const { callbacks } = window.Idiomorph.defaults;
+  callbacks.beforeNodeMorphed = (old, next) => !staysAsItIs(old, next);
+  callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && node.matches("details"));
+}
 
 // ---- start, and again for what a swap brought
+function scrollToNow(box) {
+  const line = box.querySelector("[data-now-from] line");
+  if (line && box.scrollWidth > box.clientWidth && !box.scrollLeft)
+    box.scrollLeft = (parseFloat(line.getAttribute("x1")) / 100) * box.scrollWidth - box.clientWidth / 3;
+}
+
 function wire(within) {
   for (const canvas of within.querySelectorAll("[data-canvas]")) wireCanvas(canvas);
   for (const svg of within.querySelectorAll("svg[data-live]")) drawSpark(svg);
@@ -218,6 +227,7 @@ function wire(within) {
 
 document.addEventListener("DOMContentLoaded", () => {
   wire(document);
+  for (const box of document.querySelectorAll(".cv-in")) scrollToNow(box);
   for (const box of document.querySelectorAll("#toasts [data-fades]")) setTimeout(() => box.remove(), 8000);
 });
 document.addEventListener("htmx:afterSettle", (event) => wire(event.detail.elt.parentElement ?? document));

@@ -110,7 +110,7 @@ def _canvas(seen: Preview, profile: Profile, during: DateTimeTZRange, viewer: Vi
     gpu = seen.placements[0].gpu
     length = during.upper - during.lower
     before, after = max(2 * HOUR, length / 2), max(3 * HOUR, length * 0.75)
-    frame = Frame(during.lower - before, during.upper + after)
+    frame = Frame(during.lower - before, during.upper + after, most_ticks=6)
     leases = Lease.objects.filter(gpu=gpu, state__in=LIVE, during__overlap=(frame.since, frame.until))
     related = leases.select_related("reservation__tenant", "reservation__profile", "reservation__workload", "gpu__node")
     title, text = _("Yours: %(profile)s") % {"profile": profile.name}, window_text(during)
@@ -136,4 +136,4 @@ def _chart(form: ReserveForm, during: DateTimeTZRange, outlook: Outlook | None) 
         )
         for number, (at, count) in enumerate(counts)
     )
-    return bars, most, Frame(form.now, form.now + CHART)
+    return bars, most, Frame(form.now, form.now + CHART, most_ticks=5)

@@ -21,14 +21,17 @@ MOVABLE = {LeaseState.PLANNED}
 OVER = {LeaseState.ENDED, LeaseState.FAILED}
 WIDE_PERCENT, NARROW_PERCENT = 7.0, 2.5
 TICK_STEPS = (15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080)  # minutes
-MOST_TICKS = 9
+NEAR_PERCENT = 7.0
 
 
 @dataclass(frozen=True)
 class Tick:
+    """``near_now``: its label would lie under that of the now-line."""
+
     x: str
     label: str
     strong: bool
+    near_now: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Frame:
 
     since: dt.datetime
     until: dt.datetime
+    most_ticks: int = 9
 
     def at(self, when: dt.datetime) -> float:
         """Percent from the left edge; below 0 and above 100 outside."""
@@ -50,15 +54,16 @@ class Frame:
 
     @property
     def ticks(self) -> list[Tick]:
-        """At most nine marks on full local hours or days; midnight carries the day."""
+        """Marks on full local hours or days; midnight carries the day."""
         minutes = (self.until - self.since) / dt.timedelta(minutes=1)
-        step = dt.timedelta(minutes=next((s for s in TICK_STEPS if minutes / s <= MOST_TICKS), TICK_STEPS[-1]))
+        step = dt.timedelta(minutes=next((s for s in TICK_STEPS if minutes / s <= self.most_ticks), TICK_STEPS[-1]))
         midnight = timezone.localtime(self.since).replace(hour=0, minute=0, second=0, microsecond=0)
         when = midnight + step * -(-(timezone.localtime(self.since) - midnight) // step)
-        ticks = []
+        ticks, now = [], self.at(timezone.now())
         while when <= self.until:
             new_day = when.hour == 0 and when.minute == 0
-            ticks.append(Tick(self.x(when), day(when) if new_day else hour(when), new_day))
+            near = -NEAR_PERCENT < self.at(when) - now < NEAR_PERCENT / 2
+            ticks.append(Tick(self.x(when), day(when) if new_day else hour(when), new_day, near))
             when += step
         return ticks
 

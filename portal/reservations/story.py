@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from portal.reservations.context import Shell
 from portal.reservations.models import LIVE, OPEN, Lease, LeaseState, Reservation, State
 from portal.reservations.templatetags.berth_format import duration, moment, second
-from portal.reservations.use_series import Series, Stretch, known, stretch_over, use_series
+from portal.reservations.use_series import KEPT_AFTER, Series, Stretch, best_series, known, stretch_over
 from portal.tenants.models import Role
 
 RANGES = {"10m": dt.timedelta(minutes=10), "1h": dt.timedelta(hours=1), "all": None}
@@ -66,6 +66,15 @@ class Story:
         return self.lease is not None and self.lease.state in ON_DEVICE
 
     @property
+    def over(self) -> bool:
+        return self.lease is not None and self.lease.ended_at is not None
+
+    @property
+    def measured(self) -> bool:
+        """Samples came; a series without any is of what cannot be measured."""
+        return any(known(values) for values in self.series.values())
+
+    @property
     def ever_ran(self) -> bool:
         return self.lease is not None and self.lease.starting_at is not None
 
@@ -107,14 +116,17 @@ class Story:
 
 
 def story_of(reservation: Reservation, shell: Shell, rank: int, range_name: str) -> Story:
-    """Reads the leases and the use of the one that is shown: three queries, whatever the number of ranks."""
+    """Reads the leases and the use of the one that is shown: at most three queries, whatever the number of ranks."""
     now = timezone.now()
     found = reservation.leases.select_related("gpu__node", "log").order_by("rank", "-attempt", "-pk")
     leases = newest_by_rank(found)
     lease = next((one for one in leases if one.rank == rank), leases[0] if leases else None)
     name = range_name if range_name in RANGES else "10m"
-    stretch = _stretch(lease, name, now)
-    series = use_series([lease.pk], stretch)[lease.pk] if lease and lease.starting_at else {}
+    if lease and lease.ended_at:
+        name = "all"
+    stretch, series = _stretch(lease, name, now), {}
+    if lease and lease.starting_at:
+        stretch, series = best_series(lease.pk, stretch)
     return Story(
         reservation=reservation,
         leases=leases,
@@ -145,9 +157,9 @@ def may_change_here(shell: Shell, reservation: Reservation) -> bool:
 
 
 def _stretch(lease: Lease | None, name: str, now: dt.datetime) -> Stretch:
-    until = min(now, lease.ended_at) if lease and lease.ended_at else now
+    until = min(now, lease.ended_at) if lease and lease.ended_at else now - KEPT_AFTER
     span = RANGES[name]
-    if span is not None and (lease is None or lease.ended_at is None or name != "10m"):
+    if span is not None:
         return stretch_over(until - span, until, 60)
     began = lease.starting_at if lease and lease.starting_at else until - dt.timedelta(minutes=10)
     return stretch_over(began, until)

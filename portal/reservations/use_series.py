@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from portal.reservations.models import Lease
 
 FINE_SECONDS, COARSE_SECONDS = 10, 300
+# A mean is written some time after its step is over: a series ends there, and the live values go on from it.
+KEPT_AFTER = dt.timedelta(seconds=20)
 FIELDS = ("utilization", "memory_used_mib", "tensor", "cpu_percent")
 
 
@@ -41,6 +43,16 @@ def stretch_over(since: dt.datetime, until: dt.datetime, points: int = 120) -> S
 
 
 Series = dict[str, list[float | None]]
+
+
+def best_series(lease_id: int, stretch: Stretch) -> tuple[Stretch, Series]:
+    """The series of one lease; in steps of 5 min where the finer means of so long ago are no longer kept."""
+    fine = use_series([lease_id], stretch)[lease_id]
+    if stretch.step >= COARSE_SECONDS or any(known(values) for values in fine.values()):
+        return stretch, fine
+    points = max(2, -(-stretch.step * stretch.points // COARSE_SECONDS) + 1)
+    coarse = Stretch(stretch.until, COARSE_SECONDS, points)
+    return coarse, use_series([lease_id], coarse)[lease_id]
 
 
 def use_series(lease_ids: Iterable[int], stretch: Stretch) -> dict[int, Series]:

@@ -4,12 +4,10 @@ import shlex
 
 from django import template
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from psycopg2.extras import NumericRange
 
 from portal.reservations.models import Lease
 from portal.reservations.templatetags.berth_format import NOTHING, gib_number, share, slices
-from portal.reservations.use_series import known
 
 register = template.Library()
 
@@ -98,9 +96,9 @@ def attr_whole(value: float) -> str:
 
 
 @register.filter
-def measured_or_words(values: list[float | None] | None, shown: str) -> str:
-    """The newest value of what is over, or the words when nothing at all was measured."""
-    return shown if known(values or []) else _("not measurable")
+def gaps(points: int) -> str:
+    """``data-v`` of a chart that fills only while it is watched."""
+    return "," * (points - 1)
 
 
 @register.filter

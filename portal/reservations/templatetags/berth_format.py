@@ -176,6 +176,8 @@ def state_mark(state: str, end_reason: str = "") -> str:
 @register.filter
 def state_word(reservation) -> str:
     """The state of a reservation in a word; of an ended one, why it ended."""
+    if reservation.state == "confirmed":
+        return _("Planned")
     if reservation.end_reason:
         return capfirst(reservation.get_end_reason_display())
     return capfirst(reservation.get_state_display())

@@ -15,7 +15,7 @@ from portal.reservations.context import shell_of
 from portal.reservations.day_rows import day_rows
 from portal.reservations.models import LIVE, OPEN, Lease, Reservation, State
 from portal.reservations.selectors import reservations_of
-from portal.reservations.use_series import Stretch, use_series
+from portal.reservations.use_series import KEPT_AFTER, Stretch, use_series
 
 CARDS_MOST, NEXT_MOST, DAY_MOST, PAGE_ROWS = 25, 10, 8, 50
 SPARK = {"step": 10, "points": 60}
@@ -61,7 +61,7 @@ def _day(now: dt.datetime) -> Frame:
 
 
 def _add_use(cards: list, now: dt.datetime) -> None:
-    series = use_series([lease.pk for one in cards for lease in one.live_leases], Stretch(now, **SPARK))
+    series = use_series([lease.pk for one in cards for lease in one.live_leases], Stretch(now - KEPT_AFTER, **SPARK))
     for one in cards:
         one.lease = one.live_leases[0] if one.live_leases else None
         one.series = series[one.lease.pk] if one.lease else {}
