@@ -10,8 +10,9 @@ from functools import lru_cache
 
 from scheduler.placement.geometry import GpuView, Shape, Window, disjoint_count, span_mask
 
-LOSS_WEIGHT = 0.3
-EDGE_WEIGHT = 0.2
+# The best of those tried on a calendar of 16 GPUs at load 1.2: 0.5 to 1.7 points of slice-hours above first-fit.
+LOSS_WEIGHT = 0.1
+EDGE_WEIGHT = 0.4
 PULL_PER_GPU = 1 / 60
 
 
