@@ -188,8 +188,10 @@ def _use_percent(pool_id: int | None, now: dt.datetime) -> int | None:
     return round(sums["busy"] / sums["seen"] / 10) if sums["seen"] else None
 
 
-def bookable_now(gpus: Sequence[Gpu], leases: Iterable[Lease], now: dt.datetime) -> list[tuple[int, str, str]]:
-    """How many of each profile could start now and run for an hour, by pool: (count, profile, pool). One query."""
+def bookable_now(
+    gpus: Sequence[Gpu], leases: Iterable[Lease], now: dt.datetime
+) -> list[tuple[str, list[tuple[int, str]]]]:
+    """What could start now and run for an hour: (pool, [(count, profile), largest first]). One query."""
     held: dict[int, list[Held]] = defaultdict(list)
     for lease in leases:
         name = lease.reservation.profile.name
@@ -198,14 +200,16 @@ def bookable_now(gpus: Sequence[Gpu], leases: Iterable[Lease], now: dt.datetime)
     for gpu in gpus:
         if gpu.pool and _takes_leases(gpu):
             pools[gpu.pool.name, gpu.model, gpu.mig_enabled].append(view_of(gpu, held[gpu.pk]))
-    profiles = list(Profile.objects.filter(gpu_model__in={model for _name, model, _mig in pools}))
+    profiles = Profile.objects.filter(gpu_model__in={model for _name, model, _mig in pools})
+    ordered = sorted(profiles, key=lambda profile: (-profile.weight, -profile.size, profile.name))
     window = window_of(DateTimeTZRange(now, now + AHEAD))
-    return [
-        (free_count(shape_of(profile), views, window), profile.name, name)
-        for (name, model, mig), views in sorted(pools.items())
-        for profile in profiles
-        if (profile.gpu_model, profile.mig) == (model, mig)
-    ]
+    found = []
+    for (name, model, mig), views in sorted(pools.items()):
+        fitting = [profile for profile in ordered if (profile.gpu_model, profile.mig) == (model, mig)]
+        counts = [(free_count(shape_of(profile), views, window), profile.name) for profile in fitting]
+        if any(count for count, _profile in counts):
+            found.append((name, [row for row in counts if row[0]]))
+    return found
 
 
 def _takes_leases(gpu: Gpu) -> bool:

@@ -39,13 +39,17 @@ def fleet(request: HttpRequest) -> HttpResponse:
     leases = list(leases_now(gpus, now).select_related(
         "reservation__tenant", "reservation__profile", "reservation__workload", "gpu__node"))  # fmt: skip
     shown = shelves(page.object_list, gpus, leases, viewer, now)
+    rects = [slot.rect for shelf in shown for card in shelf.gpus for slot in card.slots]
+    first = next((rect for rect in rects if rect.css.startswith("mine")), rects[0] if rects else None)
     context = {
+        "first": first,
+        "first_words": dict(enumerate(first.words.split(" · "))) if first else {},
         "page": page,
         "shelves": shown,
         "standing": standing(nodes, pool_id, now),
-        "bookable": [row for row in bookable_now(gpus, leases, now) if row[0]],
+        "bookable": bookable_now(gpus, leases, now),
         "tenants": tenants_drawn(leases, viewer),
-        "hidden": any(slot.rect.css.startswith("dim") for shelf in shown for card in shelf.gpus for slot in card.slots),
+        "hidden": any(rect.css.startswith("dim") for rect in rects),
         "pools": Pool.objects.all(),
         "pool_id": pool_id,
         "attention": attention,

@@ -5,6 +5,7 @@ import contextlib
 import time
 
 import pytest
+from channels.layers import channel_layers
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connections
@@ -22,6 +23,7 @@ from tests.live.wire import Wire
 def clean_redis_and_short_connections(monkeypatch):
     """Each test begins with an empty Redis; connections of the sockets' threads end with each call."""
     monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
+    channel_layers.backends.clear()  # its locks belong to the event loop of one test
     with Redis.from_url(settings.REDIS_STORE_URL) as redis:
         redis.flushall()
     cache.clear()

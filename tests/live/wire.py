@@ -1,5 +1,7 @@
 """One end of a WebSocket, the other being the portal's ASGI application in this process."""
 
+import asyncio
+
 from asgiref.testing import ApplicationCommunicator
 
 CLIENT = ("127.0.0.1", 40000)
@@ -11,7 +13,24 @@ class Wire(ApplicationCommunicator):
     def __init__(self, application, path: str, headers: list[tuple[bytes, bytes]]) -> None:
         scope = {"type": "websocket", "path": path, "headers": headers, "query_string": b"", "subprotocols": [],
                  "scheme": "ws", "client": CLIENT}  # fmt: skip
-        super().__init__(application, scope)
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+
+        async def held_back(scope, receive, send) -> None:
+            async def send_when_flowing(message: dict) -> None:
+                await self._flowing.wait()
+                await send(message)
+
+            await application(scope, receive, send_when_flowing)
+
+        super().__init__(held_back, scope)
+
+    def hold(self) -> None:
+        """Take nothing more, as a peer whose window is full."""
+        self._flowing.clear()
+
+    def let_go(self) -> None:
+        self._flowing.set()
 
     async def connect(self) -> bool:
         """Whether it was accepted."""
