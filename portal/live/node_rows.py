@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext_noop
 
 from portal import events
 from portal.inventory.models import Gpu, Node, NodeState
 from portal.reservations.models import LIVE, Lease
 
 PROBE_LATE_SECONDS = 30
-PROBE_LATE = "The GPU driver does not answer."
+PROBE_LATE = gettext_noop("The GPU driver does not answer.")  # stored in English, translated where it is shown
 
 
 @dataclass(frozen=True)
