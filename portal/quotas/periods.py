@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from portal.ledger.folding import midnight
 from portal.quotas.models import Budget, Period
@@ -30,7 +31,7 @@ class PeriodBounds:
                 "quarter": self.first.month // 3 + 1,
                 "year": self.first.year,
             }
-        return date_format(self.first, "F Y")
+        return date_format(self.first, pgettext("Django date format of a month", "F Y"))
 
 
 def period_at(budget: Budget, at: dt.datetime) -> PeriodBounds:

@@ -1,12 +1,15 @@
 """The last changes of a tenant's limits and people, in words."""
 
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 
 from portal.audit.models import AuditEntry
+from portal.quotas.models import Period
+from portal.reservations.templatetags.berth_format import slice_h
+from portal.tenants.models import Role
 
 CHANGES_SHOWN = 8
-HOUR = 3600
+LABELS = {"role": dict(Role.choices), "period": dict(Period.choices)}
 NAMES = {
     "guaranteed": gettext_lazy("guaranteed"), "limit": gettext_lazy("limit"), "slice_seconds": gettext_lazy("budget"),
     "period": gettext_lazy("period"), "role": gettext_lazy("role"), "name": gettext_lazy("name"),
@@ -39,10 +42,10 @@ def change_words(entry: AuditEntry) -> str:
             if before is not None
             else _("%(what)s %(after)s") % {"what": name, "after": new}
         )
-    return ", ".join(parts) or str(ACTIONS[entry.action])
+    return pgettext("between the parts of a list", ", ").join(parts) or str(ACTIONS[entry.action])
 
 
 def _shown(key: str, value: int | str | None) -> str:
     if value is None:
         return "–"
-    return f"{int(value) // HOUR} slice-h" if key == "slice_seconds" else str(value)
+    return slice_h(int(value)) if key == "slice_seconds" else str(LABELS.get(key, {}).get(value, value))

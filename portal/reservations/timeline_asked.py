@@ -10,6 +10,7 @@ from django.http import QueryDict
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from portal.ledger.folding import Day, days_of, midnight
 from portal.reservations.canvas import Frame
@@ -66,7 +67,7 @@ class Asked:
     @property
     def title(self) -> str:
         if self.zoom == "month":
-            return date_format(self.first, "F Y")
+            return date_format(self.first, pgettext("Django date format of a month", "F Y"))
         if self.zoom == "week":
             ends = {"first": day_words(self.frame.since), "last": day_words(self.days[-1].since)}
             return _("%(first)s to %(last)s") % ends

@@ -8,11 +8,16 @@ from django.utils import timezone
 from django.utils.formats import date_format, number_format
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import pgettext
+from django.utils.translation import gettext_noop, pgettext
 
 register = template.Library()
 
 NOTHING = "–"
+# Django's own short names of the days, listed so that Berth's catalogues may replace them: its Chinese ones are long.
+WEEKDAYS = (
+    gettext_noop("Mon"), gettext_noop("Tue"), gettext_noop("Wed"), gettext_noop("Thu"),
+    gettext_noop("Fri"), gettext_noop("Sat"), gettext_noop("Sun"),
+)  # fmt: skip
 
 
 def _number(value: Decimal, digits: int) -> str:
