@@ -1,4 +1,4 @@
-"""From samples to means, from means to sums, and into the past: what was not measured is never a zero."""
+"""From samples to means and from means to sums: what was not measured is never a zero."""
 
 import datetime as dt
 
@@ -7,7 +7,6 @@ from django.utils import timezone
 
 from agents.protocol import LeaseSample
 from portal.live.buckets import Buckets, write_rows
-from portal.live.history import history
 from portal.live.models import UseBucket
 from portal.live.rollups import forget_old_samples, roll_up
 from tests.live.parts import a_lease, some_nodes
@@ -117,26 +116,3 @@ def test_fine_means_are_forgotten_after_their_retention_and_sums_are_kept(lease,
         keep(lease, now - dt.timedelta(days=days), seconds)
     assert forget_old_samples(now) == 1
     assert sorted(UseBucket.objects.values_list("seconds", flat=True)) == [10, 300]
-
-
-def test_the_past_has_a_gap_where_nothing_was_measured(lease, django_assert_num_queries):
-    keep(lease, BEGIN, utilization=40.0, memory_used_mib=5, cpu_percent=90.0)
-    keep(lease, BEGIN + dt.timedelta(seconds=20), utilization=None, tensor=3.0)
-    with django_assert_num_queries(1):
-        points = history(lease, BEGIN, BEGIN + dt.timedelta(seconds=30))
-    assert [point.at for point in points] == [BEGIN + dt.timedelta(seconds=seconds) for seconds in (0, 10, 20)]
-    assert [tuple(point[1:]) for point in points] == [
-        (40.0, 5, None, 90.0), (None, None, None, None), (None, None, 3.0, None)
-    ]  # fmt: skip
-
-
-def test_a_long_past_is_told_in_five_minutes(lease):
-    keep(lease, BEGIN, 300, utilization=40.0)
-    points = history(lease, BEGIN, BEGIN + dt.timedelta(hours=24))
-    assert len(points) == 288
-    assert points[0].util == 40.0
-
-
-def test_an_empty_time_has_no_past(lease):
-    assert history(lease, BEGIN, BEGIN) == []
-    assert history(lease, BEGIN, BEGIN - dt.timedelta(days=1)) == []
