@@ -5,6 +5,7 @@ so an unreachable Redis costs seconds and is logged, never raised into a request
 """
 
 import logging
+from functools import partial
 
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
@@ -36,7 +37,7 @@ def user_group(user_id: int) -> str:
 def push_desired_on_commit(node_ids: set[int]) -> None:
     """Have each node's desired document pushed to its agent once the transaction is through."""
     for node_id in sorted(node_ids):
-        transaction.on_commit(lambda node_id=node_id: send_task("scheduler.push_desired", node_id))
+        transaction.on_commit(partial(send_task, "scheduler.push_desired", node_id))
 
 
 def tell_tenant_on_commit(tenant_id: int, fact: str, **what: int | str) -> None:

@@ -5,6 +5,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from django.conf import settings
 from django.db import DatabaseError
 
 from portal.live.buckets import write_rows
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 
 ROUND_SECONDS = 1.0
 LOOK_SECONDS = 5.0
-HEARD_SECONDS = 10.0
+HEARD_SECONDS = 10.0  # less where a node counts as silent sooner
 ASK_SECONDS = 20.0  # an agent forgets after 60 s whose output is read
 
 
@@ -29,6 +30,7 @@ class AgentRounds:
     def __init__(self, hub: "Hub") -> None:
         self._hub = hub
         self._complaints = Complaints(log)
+        self._heard_seconds = min(HEARD_SECONDS, settings.NODE_SILENT_AFTER.total_seconds() / 4)
         self._look = asyncio.Event()
         self._looked = self._wrote_heard = 0.0
         self._asked: dict[int, tuple[set[int], float]] = {}
@@ -57,7 +59,7 @@ class AgentRounds:
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
             await self._look_at_standings()
-        if now - self._wrote_heard >= HEARD_SECONDS:
+        if now - self._wrote_heard >= self._heard_seconds:
             self._wrote_heard = now
             await self._write_heard()
         await self._write(self._hub.buckets.take_finished(time.time()))

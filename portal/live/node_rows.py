@@ -48,7 +48,8 @@ def belongings_of(node_id: int) -> Belongings:
 def standings_of(node_ids: list[int]) -> dict[int, Standing]:
     """Of these nodes, those that still may connect."""
     rows = Node.objects.filter(pk__in=node_ids).exclude(Q(state=NodeState.RETIRED) | Q(credential_hash=""))
-    return {pk: Standing(*row) for pk, *row in rows.values_list("pk", "generation", "credential_hash")}
+    standings = rows.values_list("pk", "generation", "credential_hash")
+    return {pk: Standing(generation, credential_hash) for pk, generation, credential_hash in standings}
 
 
 @transaction.atomic

@@ -43,7 +43,8 @@ def roll_up(now: dt.datetime | None = None) -> int:
         return 0
     since = _window_start(first)
     until = min(since + dt.timedelta(seconds=WIDE_SECONDS * WINDOWS_A_PASS), _window_start(settled))
-    values = {"wide": WIDE_SECONDS, "fine": BUCKET_SECONDS, "since": since, "until": until}
+    values: dict[str, int | dt.datetime] = {"wide": WIDE_SECONDS, "fine": BUCKET_SECONDS}
+    values |= {"since": since, "until": until}
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_ROLL_UP, values)
         return cursor.rowcount

@@ -1,5 +1,6 @@
 """Every WebSocket address. Agents prove themselves by credential; browsers by Origin and session."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from channels.sessions import CookieMiddleware
@@ -8,7 +9,9 @@ from portal.live.agent_socket import agent_socket
 from portal.live.browser_socket import browser_socket
 from portal.live.origin import SameOrigin
 
-SOCKETS = {
+Application = Callable[[dict, Any, Any], Awaitable[None]]
+
+SOCKETS: dict[str, Application] = {
     "/agent/v1/socket": agent_socket,
     "/live/": SameOrigin(CookieMiddleware(browser_socket)),
 }

@@ -13,7 +13,6 @@ from django.contrib.auth import get_user
 from django.http import HttpRequest
 from msgspec import Meta
 
-from portal.accounts.models import User
 from portal.inventory.models import Gpu, Node
 from portal.reservations.models import Lease
 from portal.tenants.selectors import tenants_of
@@ -84,7 +83,7 @@ def access_of(session_key: str) -> Access | None:
     user = get_user(cast(HttpRequest, SimpleNamespace(session=session)))
     if not user.is_authenticated or not user.is_active:
         return None
-    return Access(user.pk, frozenset(tenants_of(cast(User, user)).values_list("pk", flat=True)))
+    return Access(user.pk, frozenset(tenants_of(user).values_list("pk", flat=True)))
 
 
 def sight_of(access: Access, wanted: Wanted) -> Sight:

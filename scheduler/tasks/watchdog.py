@@ -71,7 +71,7 @@ class _Post:
 
 @worker_ready.connect
 def start_watching(sender, **_signal) -> None:
-    own_queue = worker_direct(sender.hostname)
+    own_queue = worker_direct(sender.hostname).name
 
     def sing() -> None:
         unreachable = app.connection_for_write().recoverable_connection_errors
