@@ -7,7 +7,7 @@ RUN_STAMP := .venv/.run-$(shell cat requirements.txt | cksum | tr ' ' -)
 DEV_STAMP := .venv/.dev-$(shell cat requirements.txt requirements-dev.txt | cksum | tr ' ' -)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset check lint test smoke bench
+.PHONY: help setup demo demo-reset check lint test smoke bench messages
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -31,6 +31,9 @@ smoke: $(DEV_STAMP) ## walk the straight path as a client would, on a running Be
 
 bench: $(DEV_STAMP) ## measure what has a target and print it
 	@exec $(BIN)/python -m pytest -q tests/bench
+
+messages: $(DEV_STAMP) ## renew and compile the translations, and name what lacks one
+	@exec $(BIN)/python -m tests.messages
 
 lint: $(DEV_STAMP)
 	@$(BIN)/ruff check .

@@ -19,6 +19,7 @@ HIDDEN = re.compile(
 )
 CODE = re.compile(r"\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
 TAG = re.compile(r"<[^<>]*>", re.DOTALL)
+TYPED = re.compile(r"(<(code|kbd)\b[^<>]*>)[^<>]*(</\2>)")  # what a terminal or a key is told in no language
 ENTITY = re.compile(r"&#?\w+;")
 SPOKEN_ATTRIBUTE = re.compile(r"\b(?:title|alt|placeholder|aria-label|aria-description|data-label)\s*=\s*\"([^\"]*)\"")
 WORD = re.compile(r"[A-Za-z]{2,}")
@@ -28,7 +29,7 @@ SAME_EVERYWHERE = re.compile(r"\b(Berth|GPU|GiB|MiB|GB|CSV|API|UTC|MIG|XID|kB|Be
 
 def _untranslated(text: str) -> list[str]:
     visible = HIDDEN.sub(" ", text)
-    visible = CODE.sub(" ", visible)
+    visible = TYPED.sub(r"\1\3", CODE.sub(" ", visible))
     spoken = [*SPOKEN_ATTRIBUTE.findall(visible), *ENTITY.sub(" ", TAG.sub("\n", visible)).splitlines()]
     return [part.strip() for part in spoken if WORD.search(SAME_EVERYWHERE.sub("", part))]
 
@@ -44,6 +45,7 @@ def test_the_search_for_texts_can_fail():
         _untranslated('<a href="/x">{% blocktrans with n=1 %}{{ n }} slices{% endblocktrans %} GPU {{ gpu.name }}</a>')
         == []
     )
+    assert _untranslated('<code aria-label="Command">python -m agents run</code> <kbd>Esc</kbd>') == ["Command"]
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=str)

@@ -1,0 +1,154 @@
+"""Traditional Chinese is complete, true to the source and compiled. Needs no GNU gettext."""
+
+import re
+
+import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.catalog import Message as Entry
+from babel.messages.mofile import read_mo
+from django.utils import translation
+from django.utils.translation import gettext, ngettext, pgettext
+
+from tests.messages import (
+    CATALOGUES,
+    extract,
+    messages_in_python,
+    messages_in_template,
+    read,
+    renewed,
+    untranslated,
+)
+
+PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|\{\w+\}|%%|<[^<>]+>")
+HAN = r"[\u3400-\u4dbf\u4e00-\u9fff]"
+# What stands for a Latin word, a digit or a name where a Chinese sentence is read.
+LATIN = r"(?:[A-Za-z0-9]|%\(\w+\)[sd]|\{\w+\})"
+NO_SPACE = re.compile(f"{HAN}{LATIN}|{LATIN}{HAN}")
+HALF_WIDTH = re.compile(f"{HAN}[,;:!?()]|[,;:!?()]{HAN}|{HAN}\\.(?!\\w)")
+# Without a word in Chinese: names, what is typed, and forms where a sign says enough.
+SAME = {
+    "CPU", "English", "Rank %(rank)s", "python train.py --epochs 20", "D j M", "D j M Y",
+    "of %(nodes)s", "of %(limit)s", "of %(running)s", "%(held)s of %(limit)s", "%(left)s of %(amount)s",
+    "%(observed)s of %(generation)s", "%(node)s GPU %(index)d, %(slices)s", "%(node)s GPU %(gpu)s, %(slices)s",
+    "%(node)s, GPU %(gpu)s, %(slices)s",
+}  # fmt: skip
+WORD = re.compile(r"[A-Za-z]{2,}")
+# A role follows without a space: it is a Chinese word itself; a refusal ends with its own full stop.
+HAN_VALUES = re.compile(r"%\((?:role|why)\)s")
+
+
+@pytest.fixture(scope="module")
+def template() -> Catalog:
+    return extract()
+
+
+@pytest.fixture(scope="module")
+def chinese() -> Catalog:
+    return read(CATALOGUES["zh_Hant"], "zh_Hant")
+
+
+def _texts(entry: Entry) -> list[tuple[str, str]]:
+    """Source and translation; of a plural its general form, which is the only one that Chinese has."""
+    if isinstance(entry.id, tuple):
+        return [(entry.id[1], text) for text in entry.string]
+    return [(entry.id, entry.string)]
+
+
+def _texts_of(told: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    return (told,) if isinstance(told, str) else tuple(told)
+
+
+def _pairs(catalogue: Catalog) -> list[tuple[str, str]]:
+    return [pair for entry in catalogue if entry.id for pair in _texts(entry)]
+
+
+def _names(catalogue: Catalog) -> set[tuple]:
+    return {(entry.context, entry.id) for entry in catalogue if entry.id}
+
+
+def test_the_extraction_knows_every_way_to_say_a_text():
+    python = (
+        "from django.utils.translation import gettext as _, gettext_lazy as later, npgettext\n"
+        "_('Book'); later('Later'); npgettext('size', 'one', '%(n)d', 2); other('Not this')\n"
+    )
+    assert [(one.texts, one.context) for one in messages_in_python(python)] == [
+        (("Book",), None), (("Later",), None), (("one", "%(n)d"), "size"),
+    ]  # fmt: skip
+    html = (
+        '{% load i18n %}{% trans "It\'s" context \'a\' %}{% trans "Kept" as kept %}'
+        "{% blocktrans count n=n with a=b %}One (1) {{ a }}{% plural %}{{ n }}, {{ a }}{% endblocktrans %}"
+    )
+    assert {(one.texts, one.context) for one in messages_in_template(html)} == {
+        (("It's",), "a"), (("Kept",), None), (("One (1) %(a)s", "%(n)s, %(a)s"), None),
+    }  # fmt: skip
+
+
+def test_the_catalogue_holds_exactly_the_texts_of_the_sources(template: Catalog, chinese: Catalog):
+    assert len(template) > 500
+    assert _names(template) - _names(chinese) == set(), "run: make messages"
+    assert _names(chinese) - _names(template) == set(), "run: make messages"
+
+
+def test_every_text_has_a_translation(template: Catalog, chinese: Catalog):
+    assert untranslated(chinese) == []
+
+
+def test_a_new_text_is_missed_and_an_unsure_translation_is_none(chinese: Catalog):
+    wanted = Catalog()
+    wanted.add("Home")
+    wanted.add("A text that nobody has translated")
+    assert untranslated(renewed(chinese, wanted)) == ["A text that nobody has translated"]
+    unsure = Catalog(locale="zh_Hant")
+    unsure.add("Home", "首頁", flags=["fuzzy"])
+    assert untranslated(unsure) == ["Home"]
+
+
+def test_every_translation_is_chinese(chinese: Catalog):
+    english = [
+        source
+        for source, text in _pairs(chinese)
+        if WORD.search(PLACEHOLDER.sub("", source)) and not re.search(HAN, text) and source not in SAME
+    ]
+    assert english == []
+
+
+def test_placeholders_and_marks_are_those_of_the_source(chinese: Catalog):
+    differ = {
+        source: text
+        for source, text in _pairs(chinese)
+        if sorted(PLACEHOLDER.findall(source)) != sorted(PLACEHOLDER.findall(text))
+    }
+    assert differ == {}
+
+
+def test_a_space_stands_between_han_and_latin(chinese: Catalog):
+    seen = [(text, re.sub(r"<[^<>]+>", "", HAN_VALUES.sub("", text))) for _source, text in _pairs(chinese)]
+    assert [text for text, plain in seen if NO_SPACE.search(plain)] == []
+    assert NO_SPACE.search("%(n)d個") and NO_SPACE.search("張GPU") and not NO_SPACE.search("3 張 GPU")
+
+
+def test_punctuation_is_full_width(chinese: Catalog):
+    seen = [(text, PLACEHOLDER.sub("x", text)) for _source, text in _pairs(chinese)]
+    assert [text for text, plain in seen if HALF_WIDTH.search(plain)] == []
+    assert HALF_WIDTH.search("預約, 再") and HALF_WIDTH.search("完成.")
+
+
+def test_what_is_compiled_is_what_is_written(chinese: Catalog):
+    with CATALOGUES["zh_Hant"].with_suffix(".mo").open("rb") as file:
+        compiled = read_mo(file)
+
+    def told(catalogue: Catalog) -> dict:
+        return {(entry.context, *_texts_of(entry.id)): _texts_of(entry.string) for entry in catalogue if entry.id}
+
+    assert told(compiled) == told(chinese)
+
+
+def test_django_speaks_both_languages():
+    with translation.override("zh-hant"):
+        assert gettext("Home") == "首頁"
+        assert pgettext("of a person", "Profile") == "個人資料" != gettext("Profile")
+        assert ngettext("%(n)d day", "%(n)d days", 1) % {"n": 1} == "1 天"
+        assert ngettext("%(n)d day", "%(n)d days", 2) % {"n": 2} == "2 天"
+    with translation.override("en"):
+        assert gettext("Home") == "Home"
+        assert [ngettext("%(n)d day", "%(n)d days", n) % {"n": n} for n in (1, 2)] == ["1 day", "2 days"]
