@@ -1,18 +1,32 @@
 """What the shell of every page shows: the reader's tenants, the one they work in, and where they may go."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject, cached_property
 from django.utils.translation import gettext_lazy as _
+from django_htmx.middleware import HtmxDetails
 
+from portal.accounts.models import User
 from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
 from portal.tenants.selectors import tenants_of
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 SESSION_KEY = "tenant"
 THEMES = ("light", "dark")
+
+
+class PageRequest(HttpRequest):
+    """The request of a signed-in person as the middlewares leave it: what views behind ``login_required`` get."""
+
+    user: User
+    htmx: HtmxDetails
+    berth_shell: "Shell"
 
 
 @dataclass(frozen=True)
@@ -20,9 +34,9 @@ class Place:
     """One entry of the navigation. ``group`` heads it, ``quick`` puts it into the bar of a phone."""
 
     name: str
-    label: str
+    label: "StrOrPromise"
     icon: str
-    group: str = ""
+    group: "StrOrPromise" = ""
     quick: bool = False
     admins_only: bool = False
 
@@ -43,7 +57,7 @@ class Shell:
     """Read at most once a request, and only by what is rendered: two queries, whatever the size of the tree."""
 
     def __init__(self, request: HttpRequest):
-        self.request = request
+        self.request = cast(PageRequest, request)
 
     @cached_property
     def memberships(self) -> list[Membership]:
@@ -104,7 +118,9 @@ class Shell:
     @cached_property
     def places(self) -> list[dict]:
         """The navigation: what the reader may not open is absent."""
-        shown, group, here = [], "", self._here
+        shown: list[dict] = []
+        group: StrOrPromise = ""
+        here = self._here
         for place in PLACES:
             address = self._address(place)
             if address is None:
@@ -124,15 +140,7 @@ class Shell:
             return None
         if place.name == "reserve" and not self.may_reserve:
             return None
-        return address_if_there(place.name)
-
-    @property
-    def profile_address(self) -> str | None:
-        return address_if_there("profile")
-
-    @property
-    def sign_out_address(self) -> str | None:
-        return address_if_there("account_logout")
+        return reverse(place.name)
 
     @property
     def zone(self) -> str:
@@ -144,19 +152,12 @@ class Shell:
         return timezone.get_current_timezone_name().rsplit("/", 1)[-1].replace("_", " ")
 
 
-def address_if_there(name: str) -> str | None:
-    """The address of a page, or None where this installation serves no such page."""
-    try:
-        return reverse(name)
-    except NoReverseMatch:
-        return None
-
-
 def shell_of(request: HttpRequest) -> Shell:
     """The request's shell; pages and templates share one, so that it is read once."""
-    if not hasattr(request, "berth_shell"):
-        request.berth_shell = Shell(request)  # type: ignore[attr-defined]
-    return request.berth_shell  # type: ignore[attr-defined]
+    page = cast(PageRequest, request)
+    if not hasattr(page, "berth_shell"):
+        page.berth_shell = Shell(request)
+    return page.berth_shell
 
 
 def shell(request: HttpRequest) -> dict:

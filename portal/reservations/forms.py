@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from django import forms
 from django.utils import timezone
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from psycopg2.extras import DateTimeTZRange
 
@@ -66,11 +67,11 @@ class WindowForm(forms.Form):
             return make_window(start, end)
         if "start" not in cleaned or "length" not in cleaned:
             return None
-        start = self.now if cleaned["start"] == "now" else self._moment(cleaned, "start")
+        begin = self.now if cleaned["start"] == "now" else self._moment(cleaned, "start")
         if cleaned["length"] != UNTIL:
-            return _window_of_hours(start, int(cleaned["length"])) if start else None
-        end = self._moment(cleaned, "end")
-        return make_window(start, end) if start and end else None
+            return _window_of_hours(begin, int(cleaned["length"])) if begin else None
+        finish = self._moment(cleaned, "end")
+        return make_window(begin, finish) if begin and finish else None
 
     def _moment(self, cleaned: dict, side: str) -> dt.datetime | None:
         date, time = cleaned.get(f"{side}_date"), cleaned.get(f"{side}_time")
@@ -88,7 +89,12 @@ class ReserveForm(WindowForm):
     tenant = forms.CharField(label=_("Charge to"), max_length=20)
     pool = forms.CharField(label=_("Pool"), max_length=20)
     profile = forms.CharField(label=_("Size"), max_length=20)
-    ranks = forms.IntegerField(label=_("Count"), min_value=1, max_value=MOST_RANKS)
+    ranks = forms.IntegerField(
+        label=_("Count"), min_value=1, max_value=MOST_RANKS,
+        error_messages=dict.fromkeys(
+            ("required", "invalid", "min_value", "max_value"),
+            format_lazy(_("The count is a whole number from 1 to {most}."), most=MOST_RANKS)),
+    )  # fmt: skip
     workload = forms.CharField(label=_("Workload"), max_length=20)
     command = forms.CharField(label=_("Command"), max_length=8000, required=False, strip=False)
     name = forms.CharField(label=_("Name"), max_length=64, required=False)
@@ -157,7 +163,7 @@ def _window_of_hours(start: dt.datetime, hours: int) -> DateTimeTZRange:
     try:
         return make_window(start, start + dt.timedelta(hours=hours))
     except OverflowError as error:
-        raise WindowRefused(_("That date is too far away."), field="start") from error
+        raise WindowRefused(str(_("That date is too far away.")), field="start") from error
 
 
 def values_at_first(asked: Mapping[str, str]) -> dict[str, str]:

@@ -124,7 +124,8 @@ def story_of(reservation: Reservation, shell: Shell, rank: int, range_name: str)
     name = range_name if range_name in RANGES else "10m"
     if lease and lease.ended_at:
         name = "all"
-    stretch, series = _stretch(lease, name, now), {}
+    stretch = _stretch(lease, name, now)
+    series: Series = {}
     if lease and lease.starting_at:
         stretch, series = best_series(lease.pk, stretch)
     return Story(
@@ -184,7 +185,7 @@ def steps_of(reservation: Reservation, lease: Lease | None) -> list[Step]:
     rows = [
         (_("Planned"), moment(reservation.created_at), reservation.created_at),
         (_("Starting"), _starting(reservation, lease), lease and lease.starting_at),
-        (_("Active"), _since(lease and lease.active_at), lease and lease.active_at),
+        (_("Active"), _since(lease.active_at if lease else None), lease and lease.active_at),
         (_("Stopping"), _stopping(reservation, lease), lease and lease.stopping_at),
         (_("Ended"), _ended(reservation, lease), reservation.ended_at),
     ]

@@ -129,7 +129,7 @@ def test_what_is_not_measured_is_never_shown_as_zero(page, org, pool, member):
 def test_means_of_the_last_minutes_are_drawn_before_the_socket_speaks(page, org, pool, member):
     (made,) = running(org[1], pool, member)
     lease = made.leases.get()
-    for ago, value in ((40, 20.0), (30, 40.0), (20, 60.0)):
+    for ago, value in ((60, 20.0), (50, 40.0), (40, 60.0)):
         lease.use.create(at=timezone.now() - dt.timedelta(seconds=ago), seconds=10, utilization=value)
     text = page.get(reverse("reservation", args=[made.pk])).content.decode()
     assert ",20,40,60," in text

@@ -123,12 +123,12 @@ def test_an_own_command_runs_as_a_list_of_words(page, asked):
 @pytest.mark.parametrize(
     ("change", "field", "words"),
     [
-        ({"ranks": "0"}, "ranks", "greater than or equal to 1"),
-        ({"ranks": "-1"}, "ranks", "greater than or equal to 1"),
-        ({"ranks": "1.5"}, "ranks", "whole number"),
-        ({"ranks": str(10**18)}, "ranks", "less than or equal to"),
+        ({"ranks": "0"}, "ranks", "whole number from 1 to 64"),
+        ({"ranks": "-1"}, "ranks", "whole number from 1 to 64"),
+        ({"ranks": "1.5"}, "ranks", "whole number from 1 to 64"),
+        ({"ranks": str(10**18)}, "ranks", "whole number from 1 to 64"),
         ({"ranks": "9" * 5000}, "ranks", ""),
-        ({"ranks": ""}, "ranks", "required"),
+        ({"ranks": ""}, "ranks", "whole number"),
         ({"length": "3000"}, "length", ""),
         ({"start": "whenever"}, "start", ""),
         ({"start": "at", "start_date": "", "start_time": ""}, "start_date", "needed"),

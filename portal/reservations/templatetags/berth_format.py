@@ -6,6 +6,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from django import template
 from django.utils import timezone
 from django.utils.formats import date_format, number_format
+from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, pgettext
@@ -18,6 +20,7 @@ WEEKDAYS = (
     gettext_noop("Mon"), gettext_noop("Tue"), gettext_noop("Wed"), gettext_noop("Thu"),
     gettext_noop("Fri"), gettext_noop("Sat"), gettext_noop("Sun"),
 )  # fmt: skip
+LEAST_HOURS = Decimal("0.01")
 
 
 def _number(value: Decimal, digits: int) -> str:
@@ -29,10 +32,12 @@ def _number(value: Decimal, digits: int) -> str:
 
 @register.filter
 def slice_hours(seconds: int | None) -> str:
-    """Weighted slice-seconds as hours, without the unit: 12, 7.2, 0.03."""
+    """Weighted slice-seconds as hours, without the unit: 12, 7.2, 0.03; a little is never shown as nothing."""
     if seconds is None:
         return NOTHING
     hours = Decimal(seconds) / 3600
+    if 0 < hours < LEAST_HOURS:
+        return f"<{_number(LEAST_HOURS, 2)}"
     return _number(hours, 2 if 0 < abs(hours) < 1 else 1)
 
 
@@ -236,3 +241,12 @@ def start_query(when: dt.datetime) -> str:
     """The part of the reserve form's address that starts it then, in the reader's zone."""
     local = timezone.localtime(when)
     return f"start=at&start_date={local:%Y-%m-%d}&start_time={local:%H:%M}"
+
+
+@register.simple_tag(takes_context=True)
+def field_state(context, name: str) -> str:
+    """The attributes that tie a field to its error; the first wrong one has the focus when the page is there."""
+    if name not in context["errors"]:
+        return ""
+    focus = mark_safe(" autofocus") if context["form"].first_invalid == name else ""
+    return format_html(' aria-invalid="true" aria-describedby="err-{}"{}', name, focus)

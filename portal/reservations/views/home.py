@@ -5,13 +5,13 @@ import datetime as dt
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.db.models import F, Func, Prefetch, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from portal.reservations.canvas import Frame
-from portal.reservations.context import shell_of
+from portal.reservations.context import PageRequest, shell_of
 from portal.reservations.day_rows import day_rows
 from portal.reservations.models import LIVE, OPEN, Lease, Reservation, State
 from portal.reservations.selectors import reservations_of
@@ -30,7 +30,7 @@ def _with_all(found: QuerySet[Reservation]) -> QuerySet[Reservation]:
 
 @login_required
 @require_GET
-def home(request: HttpRequest) -> HttpResponse:
+def home(request: PageRequest) -> HttpResponse:
     """Answers as a page, or as its main column alone to htmx."""
     now = timezone.now()
     frame = _day(now)
@@ -69,7 +69,7 @@ def _add_use(cards: list, now: dt.datetime) -> None:
 
 @login_required
 @require_GET
-def reservation_list(request: HttpRequest) -> HttpResponse:
+def reservation_list(request: PageRequest) -> HttpResponse:
     """What I may see of the past, or what is open: mine, or of all my tenants."""
     shell = shell_of(request)
     shown = "open" if request.GET.get("show") == "open" else "past"

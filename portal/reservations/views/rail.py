@@ -4,14 +4,14 @@ import datetime as dt
 import uuid
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 from psycopg2.extras import DateTimeTZRange
 
 from portal.reservations.answer import picks_of
-from portal.reservations.context import shell_of
+from portal.reservations.context import PageRequest, shell_of
 from portal.reservations.offer import Offer, offer_for
 from portal.reservations.outlook import QuotaUse
 from portal.reservations.spending import BudgetStatus
@@ -22,7 +22,7 @@ SHORTEST_USEFUL = dt.timedelta(hours=1)
 
 @login_required
 @require_GET
-def home_rail(request: HttpRequest) -> HttpResponse:
+def home_rail(request: PageRequest) -> HttpResponse:
     """Answers as a page of its own, or as the rail alone to htmx."""
     now = timezone.now()
     soon = DateTimeTZRange(now, now + SHORTEST_USEFUL, "[)")

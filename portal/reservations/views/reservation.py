@@ -2,14 +2,14 @@
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.views.decorators.http import require_GET, require_http_methods
 
 from portal.reservations.changing import release_reservation
-from portal.reservations.context import shell_of
+from portal.reservations.context import PageRequest, shell_of
 from portal.reservations.errors import ReservationRefused
 from portal.reservations.models import Reservation
 from portal.reservations.selectors import reservations_of
@@ -19,11 +19,11 @@ RANGE_LABELS = [("10m", _lazy("10 min")), ("1h", _lazy("1 h")), ("all", _lazy("A
 RELATED = ("workload", "tenant", "profile", "owner", "pool")
 
 
-def _seen(request: HttpRequest, number: int) -> Reservation:
+def _seen(request: PageRequest, number: int) -> Reservation:
     return get_object_or_404(reservations_of(request.user).select_related(*RELATED), pk=number)
 
 
-def _story(request: HttpRequest, number: int) -> Story:
+def _story(request: PageRequest, number: int) -> Story:
     reservation = _seen(request, number)
     rank = request.GET.get("rank", "0")
     shown = int(rank) if rank.isdecimal() and len(rank) < 5 else 0
@@ -32,7 +32,7 @@ def _story(request: HttpRequest, number: int) -> Story:
 
 @login_required
 @require_GET
-def reservation(request: HttpRequest, number: int) -> HttpResponse:
+def reservation(request: PageRequest, number: int) -> HttpResponse:
     """Answers as a page, or as its body alone to htmx."""
     story = _story(request, number)
     name = "reservations/reservation_body.html" if request.htmx else "reservations/reservation.html"
@@ -41,7 +41,7 @@ def reservation(request: HttpRequest, number: int) -> HttpResponse:
 
 @login_required
 @require_http_methods(["GET", "POST"])
-def reservation_release(request: HttpRequest, number: int) -> HttpResponse:
+def reservation_release(request: PageRequest, number: int) -> HttpResponse:
     """GET asks, POST gives everything back; what is over already answers 409 and says so."""
     story = _story(request, number)
     if not may_change_here(shell_of(request), story.reservation):
@@ -52,7 +52,7 @@ def reservation_release(request: HttpRequest, number: int) -> HttpResponse:
     return _release(request, story, context)
 
 
-def _release(request: HttpRequest, story: Story, context: dict) -> HttpResponse:
+def _release(request: PageRequest, story: Story, context: dict) -> HttpResponse:
     try:
         done = release_reservation(reservation=story.reservation, actor=request.user)
     except ReservationRefused as refusal:
@@ -67,7 +67,7 @@ def _release(request: HttpRequest, story: Story, context: dict) -> HttpResponse:
 
 @login_required
 @require_GET
-def reservation_log(request: HttpRequest, number: int) -> HttpResponse:
+def reservation_log(request: PageRequest, number: int) -> HttpResponse:
     """The kept tail of the log as a text file; a log that still grows comes over the socket instead."""
     story = _story(request, number)
     if story.stored_log is None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -17,7 +17,7 @@ from portal.reservations.answer import NO_ANSWER, Answer, answer_to, field_refus
 from portal.reservations.availability import with_alternatives
 from portal.reservations.booking import book_reservation
 from portal.reservations.canvas import viewer_of
-from portal.reservations.context import shell_of
+from portal.reservations.context import PageRequest, shell_of
 from portal.reservations.errors import IdempotencyConflict, ReservationRefused
 from portal.reservations.forms import (
     LENGTHS,
@@ -37,7 +37,7 @@ SAME_CLICK = dt.timedelta(minutes=2)
 
 @login_required
 @require_http_methods(["GET", "POST"])
-def reserve(request: HttpRequest) -> HttpResponse:
+def reserve(request: PageRequest) -> HttpResponse:
     """GET shows the form, prefilled from the address; POST books and leads to the reservation, or says why not."""
     if not shell_of(request).may_reserve:
         raise PermissionDenied
@@ -50,7 +50,7 @@ def reserve(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_GET
-def reserve_preview(request: HttpRequest) -> HttpResponse:
+def reserve_preview(request: PageRequest) -> HttpResponse:
     """The answer to what the form says now: fits, where, price; or why not and what instead. Books nothing."""
     shell = shell_of(request)
     if not shell.may_reserve:
@@ -59,7 +59,7 @@ def reserve_preview(request: HttpRequest) -> HttpResponse:
     return render(request, "reservations/preview.html", _context(form, answer_to(form, viewer_of(shell)), checked=True))
 
 
-def _form(request: HttpRequest, values: Mapping[str, str], *, choose: bool) -> ReserveForm:
+def _form(request: PageRequest, values: Mapping[str, str], *, choose: bool) -> ReserveForm:
     """The form over what is offered; with ``choose`` the first of each takes the place of what is not offered."""
     when = WindowForm(values)
     when.is_valid()
@@ -82,7 +82,7 @@ def _context(form: ReserveForm, answer: Answer, checked: bool) -> dict:
     }
 
 
-def _post(request: HttpRequest) -> HttpResponse:
+def _post(request: PageRequest) -> HttpResponse:
     form = _form(request, with_alternative(request.POST.dict()), choose=False)
     if not form.is_valid():
         return _again(request, form, NO_ANSWER, 422)
@@ -96,8 +96,9 @@ def _post(request: HttpRequest) -> HttpResponse:
     return _see(booked)
 
 
-def _book(request: HttpRequest, form: ReserveForm) -> Reservation:
+def _book(request: PageRequest, form: ReserveForm) -> Reservation:
     asked = form.cleaned_data
+    assert form.draft is not None and form.request_window is not None
     return book_reservation(
         created_by=request.user,
         owner=request.user,
@@ -117,7 +118,7 @@ def _see(reservation: Reservation) -> HttpResponse:
     return response
 
 
-def _asked_before(request: HttpRequest, form: ReserveForm, refusal: IdempotencyConflict) -> HttpResponse:
+def _asked_before(request: PageRequest, form: ReserveForm, refusal: IdempotencyConflict) -> HttpResponse:
     """A second click a moment later asks for a window that starts a moment later: it is the same request still."""
     key = form.cleaned_data["key"]
     row = IdempotencyKey.objects.filter(user=request.user, key=key).select_related("reservation").first()
@@ -142,7 +143,7 @@ def _same_click(form: ReserveForm, earlier: Reservation) -> bool:
     )
 
 
-def _refused(request: HttpRequest, form: ReserveForm, refusal: ReservationRefused) -> HttpResponse:
+def _refused(request: PageRequest, form: ReserveForm, refusal: ReservationRefused) -> HttpResponse:
     """Everything typed is kept; what is malformed stands beside its field, what is full comes with alternatives."""
     if refusal.status == 422:
         field_refused(form, refusal)
@@ -158,7 +159,7 @@ def _refused(request: HttpRequest, form: ReserveForm, refusal: ReservationRefuse
     return _again(request, form, answer, refusal.status)
 
 
-def _again(request: HttpRequest, form: ReserveForm, answer: Answer, status: int) -> HttpResponse:
+def _again(request: PageRequest, form: ReserveForm, answer: Answer, status: int) -> HttpResponse:
     context = _context(form, answer, checked=True)
     context["values"] = {**form.data, "key": uuid.uuid4().hex}
     return render(request, "reservations/reserve.html", context, status=status)

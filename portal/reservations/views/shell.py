@@ -3,13 +3,13 @@
 import re
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
 from portal.inventory.models import Node
-from portal.reservations.context import SESSION_KEY, shell_of
+from portal.reservations.context import SESSION_KEY, PageRequest, shell_of
 from portal.reservations.selectors import reservations_of
 from portal.tenants.selectors import tenants_of
 
@@ -20,7 +20,7 @@ MOST = 25
 
 @login_required
 @require_POST
-def tenant_choose(request: HttpRequest) -> HttpResponse:
+def tenant_choose(request: PageRequest) -> HttpResponse:
     """Remember for this session which of the reader's tenants the pages are about."""
     number = request.POST.get("tenant", "")
     tenant = get_object_or_404(tenants_of(request.user), pk=int(number) if ID.fullmatch(number) else 0)
@@ -32,7 +32,7 @@ def tenant_choose(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_GET
-def find(request: HttpRequest) -> HttpResponse:
+def find(request: PageRequest) -> HttpResponse:
     """Reservations by number or name, nodes and tenants by name: only what the reader may see."""
     words = request.GET.get("q", "").replace("\0", "").strip()[:100]
     seen = reservations_of(request.user).select_related("workload", "tenant", "profile")
