@@ -23,7 +23,7 @@ class UserManager(BaseUserManager["User"]):
         return self.get(email__iexact=email)
 
 
-class User(AbstractBaseUser):
+class User(AbstractBaseUser):  # type: ignore[django-manager-missing]  # knox is untyped, and so its manager of tokens
     """A person. ``is_active`` False means disabled: signed out everywhere, tokens and sockets dead."""
 
     email = models.EmailField(_("e-mail"), max_length=254)

@@ -3,9 +3,9 @@
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from rest_framework.exceptions import ValidationError
-from rest_framework.request import Request
 
 from portal.accounts.models import User
+from portal.accounts.requests import SignedInApiRequest
 from portal.inventory.models import Pool, Profile
 from portal.reservations.alternatives import HAS_WAYS_ON
 from portal.reservations.availability import with_alternatives
@@ -22,7 +22,7 @@ from portal.workloads.models import Template
 LONGEST_KEY = 100
 
 
-def book(request: Request, asked: dict) -> tuple[Reservation, bool]:
+def book(request: SignedInApiRequest, asked: dict) -> tuple[Reservation, bool]:
     """The reservation, and whether it is new: False when the key had booked it before."""
     user = request.user
     tenant = get_object_or_404(tenants_of(user), pk=asked["tenant"])
@@ -39,7 +39,7 @@ def book(request: Request, asked: dict) -> tuple[Reservation, bool]:
     return reservation, not known
 
 
-def key_of(request: Request) -> str:
+def key_of(request: SignedInApiRequest) -> str:
     key = request.headers.get("Idempotency-Key", "").strip()
     if len(key) > LONGEST_KEY or not (key.isascii() and key.isprintable()):
         raise ValidationError({"Idempotency-Key": [_("Use up to 100 printable ASCII characters.")]})

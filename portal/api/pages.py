@@ -27,12 +27,15 @@ def listed(view: APIView, request: Request, rows: QuerySet, show: Callable[[list
 
 def page_of(shape: type[serializers.Serializer]) -> serializers.Serializer:
     """One page of this shape, for the schema."""
-    address = {"allow_null": True, "help_text": "address of that page"}
     return inline_serializer(
         name=f"PageOf{shape.__name__.removesuffix('Shape')}s",
         fields={
-            "next": serializers.URLField(**address),
-            "previous": serializers.URLField(**address),
+            "next": _address(),
+            "previous": _address(),
             "results": shape(many=True),
         },
     )
+
+
+def _address() -> serializers.URLField:
+    return serializers.URLField(allow_null=True, help_text="address of that page")

@@ -1,5 +1,6 @@
 """JSON that is nested too deep is bad input, not an error of ours."""
 
+from collections.abc import Mapping
 from typing import IO, Any
 
 from django.utils.translation import gettext as _
@@ -8,7 +9,9 @@ from rest_framework.parsers import JSONParser
 
 
 class ShallowJSONParser(JSONParser):
-    def parse(self, stream: IO, media_type: str | None = None, parser_context: dict | None = None) -> Any:
+    def parse(
+        self, stream: IO, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
         try:
             return super().parse(stream, media_type, parser_context)
         except RecursionError as error:

@@ -7,12 +7,13 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from portal.accounts.requests import SignedInRequest
 from portal.inventory import enrolment, services
 from portal.inventory.errors import InventoryRefused
 from portal.inventory.forms import NodeForm, NodeStateForm, PoolForm, PoolLimitsForm, limits_shown
@@ -28,7 +29,7 @@ def for_platform_admins(view: View) -> View:
 
     @login_required
     @wraps(view)
-    def guarded(request: HttpRequest, *args, **kwargs) -> HttpResponse:
+    def guarded(request: SignedInRequest, *args, **kwargs) -> HttpResponse:
         if not is_platform_admin(request.user):
             raise Http404
         return view(request, *args, **kwargs)
@@ -38,7 +39,7 @@ def for_platform_admins(view: View) -> View:
 
 @require_GET
 @for_platform_admins
-def node_list(request: HttpRequest) -> HttpResponse:
+def node_list(request: SignedInRequest) -> HttpResponse:
     retired = request.GET.get("retired") == "1"
     page = Paginator(nodes_listed(retired), NODES_A_PAGE).get_page(request.GET.get("page"))
     shown = [(node, *SHOWN[node.shown_state]) for node in page]
@@ -49,7 +50,7 @@ def node_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @for_platform_admins
-def pool_add(request: HttpRequest) -> HttpResponse:
+def pool_add(request: SignedInRequest) -> HttpResponse:
     form = PoolForm(request.POST or None, initial=limits_shown(Pool()))
     status = 422 if request.method == "POST" else 200
     if form.is_valid():
@@ -64,7 +65,7 @@ def pool_add(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @for_platform_admins
-def pool_edit(request: HttpRequest, pool_id: int) -> HttpResponse:
+def pool_edit(request: SignedInRequest, pool_id: int) -> HttpResponse:
     pool = get_object_or_404(Pool, pk=pool_id)
     form = PoolLimitsForm(request.POST or None, initial=limits_shown(pool))
     status = 422 if request.method == "POST" else 200
@@ -81,7 +82,7 @@ def pool_edit(request: HttpRequest, pool_id: int) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 @for_platform_admins
-def node_add(request: HttpRequest) -> HttpResponse:
+def node_add(request: SignedInRequest) -> HttpResponse:
     form = NodeForm(request.POST or None, initial={"pool": request.GET.get("pool")})
     status = 422 if request.method == "POST" else 200
     if form.is_valid():
@@ -96,14 +97,14 @@ def node_add(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @for_platform_admins
-def node_detail(request: HttpRequest, node_id: int) -> HttpResponse:
+def node_detail(request: SignedInRequest, node_id: int) -> HttpResponse:
     return _node_page(request, node_id)
 
 
 @never_cache
 @require_POST
 @for_platform_admins
-def node_token(request: HttpRequest, node_id: int) -> HttpResponse:
+def node_token(request: SignedInRequest, node_id: int) -> HttpResponse:
     node = get_object_or_404(Node.objects.select_related("pool"), pk=node_id)
     try:
         return _enrolment_page(request, node)
@@ -113,7 +114,7 @@ def node_token(request: HttpRequest, node_id: int) -> HttpResponse:
 
 @require_POST
 @for_platform_admins
-def node_state(request: HttpRequest, node_id: int) -> HttpResponse:
+def node_state(request: SignedInRequest, node_id: int) -> HttpResponse:
     node = get_object_or_404(Node, pk=node_id)
     form = NodeStateForm(request.POST)
     if not form.is_valid():
@@ -127,7 +128,7 @@ def node_state(request: HttpRequest, node_id: int) -> HttpResponse:
 
 @require_POST
 @for_platform_admins
-def node_retire(request: HttpRequest, node_id: int) -> HttpResponse:
+def node_retire(request: SignedInRequest, node_id: int) -> HttpResponse:
     node = get_object_or_404(Node, pk=node_id)
     try:
         enrolment.retire_node(actor=request.user, node=node)
@@ -137,7 +138,7 @@ def node_retire(request: HttpRequest, node_id: int) -> HttpResponse:
     return redirect("nodes")
 
 
-def _node_page(request: HttpRequest, node_id: int, refusal: str = "", status: int = 409) -> HttpResponse:
+def _node_page(request: SignedInRequest, node_id: int, refusal: str = "", status: int = 409) -> HttpResponse:
     node = get_object_or_404(Node.objects.select_related("pool"), pk=node_id)
     state, word = SHOWN[node.shown_state]
     gpus = gpus_listed(node)
@@ -145,7 +146,7 @@ def _node_page(request: HttpRequest, node_id: int, refusal: str = "", status: in
     return render(request, "nodes/node.html", context, status=status if refusal else 200)
 
 
-def _enrolment_page(request: HttpRequest, node: Node) -> HttpResponse:
+def _enrolment_page(request: SignedInRequest, node: Node) -> HttpResponse:
     """The one time that the token is readable: it is in this answer and nowhere else."""
     token = enrolment.new_enrolment_token(node=node, actor=request.user)
     context = {"node": node, "token": token, "portal_url": settings.PORTAL_URL,

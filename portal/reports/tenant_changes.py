@@ -48,4 +48,4 @@ def change_words(entry: AuditEntry) -> str:
 def _shown(key: str, value: int | str | None) -> str:
     if value is None:
         return "–"
-    return slice_h(int(value)) if key == "slice_seconds" else str(LABELS.get(key, {}).get(value, value))
+    return slice_h(int(value)) if key == "slice_seconds" else str(LABELS.get(key, {}).get(str(value), value))

@@ -45,7 +45,13 @@ class TenantForm(forms.Form):
         required=False,
         help_text=_("Two letters that mark its leases. Chosen for you when empty."),
     )
-    hue = forms.TypedChoiceField(label=_("Colour"), choices=HUES, coerce=int, empty_value=0, required=False)
+    hue = forms.TypedChoiceField(
+        label=_("Colour"),
+        choices=HUES,
+        coerce=int,
+        empty_value=0,  # type: ignore[arg-type]  # the stubs take this for a text whatever ``coerce`` makes
+        required=False,
+    )
 
     def __init__(self, *args, parents, **kwargs):
         super().__init__(*args, **kwargs)

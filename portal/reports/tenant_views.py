@@ -1,12 +1,13 @@
 """Tenants and quotas: who is near a limit, who borrows; limits and budgets are edited in their own row."""
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from portal.accounts.requests import SignedInRequest
 from portal.inventory.models import Pool
 from portal.quotas.errors import QuotaRefused
 from portal.quotas.models import Period
@@ -26,7 +27,7 @@ PEOPLE_SHOWN = 20
 
 @login_required
 @require_GET
-def tenants(request: HttpRequest) -> HttpResponse:
+def tenants(request: SignedInRequest) -> HttpResponse:
     """The tree for one pool; ``edit`` and ``field`` open one row for editing."""
     edit = request.GET.get("edit", "")
     editing = chosen_tenant(shell_of(request), edit) if edit else None
@@ -38,7 +39,7 @@ def tenants(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_POST
-def tenant_quota(request: HttpRequest, tenant_id: int) -> HttpResponse:
+def tenant_quota(request: SignedInRequest, tenant_id: int) -> HttpResponse:
     tenant = _editable(request, tenant_id)
     form = QuotaForm(request.POST)
     if not form.is_valid():
@@ -52,7 +53,7 @@ def tenant_quota(request: HttpRequest, tenant_id: int) -> HttpResponse:
 
 @login_required
 @require_POST
-def tenant_budget(request: HttpRequest, tenant_id: int) -> HttpResponse:
+def tenant_budget(request: SignedInRequest, tenant_id: int) -> HttpResponse:
     tenant = _editable(request, tenant_id)
     form = BudgetForm(request.POST)
     if not form.is_valid():
@@ -67,7 +68,7 @@ def tenant_budget(request: HttpRequest, tenant_id: int) -> HttpResponse:
 
 @login_required
 @require_http_methods(["GET", "POST"])
-def tenant_add(request: HttpRequest) -> HttpResponse:
+def tenant_add(request: SignedInRequest) -> HttpResponse:
     parents = tenants_of(request.user, Role.ADMIN).filter(closed_at__isnull=True)
     if not parents.exists():
         raise Http404
@@ -83,7 +84,7 @@ def tenant_add(request: HttpRequest) -> HttpResponse:
     return render(request, "tenants/add.html", {"form": form}, status=status)
 
 
-def _editable(request: HttpRequest, tenant_id: int) -> Tenant:
+def _editable(request: SignedInRequest, tenant_id: int) -> Tenant:
     """The tenant, where this person decides about its limits; else it is not there for them."""
     shell = shell_of(request)
     tenant = chosen_tenant(shell, str(tenant_id))
@@ -92,14 +93,16 @@ def _editable(request: HttpRequest, tenant_id: int) -> Tenant:
     return tenant
 
 
-def _done(request: HttpRequest, tenant: Tenant, pool: int | str) -> HttpResponse:
+def _done(request: SignedInRequest, tenant: Tenant, pool: int | str) -> HttpResponse:
     """The row as it is now, to htmx; else back to the tree."""
-    if request.htmx:  # type: ignore[attr-defined]
+    if request.htmx:
         return _page(request, {})
     return redirect(f"{reverse('tenants')}?pool={pool}&tenant={tenant.pk}")
 
 
-def _refused(request: HttpRequest, tenant: Tenant, field: str, why: str, status: int, wrong: str = "") -> HttpResponse:
+def _refused(
+    request: SignedInRequest, tenant: Tenant, field: str, why: str, status: int, wrong: str = ""
+) -> HttpResponse:
     """The row stays open with what was typed, and the sentence below it."""
     context = {"editing": tenant, "field": field, "refusal": why, "wrong": wrong, "typed": request.POST}
     return _page(request, context, status)
@@ -109,7 +112,7 @@ def _first_error(form) -> str:
     return " ".join(f"{form.fields[name].label or name}: {errors[0]}" for name, errors in form.errors.items())
 
 
-def _page(request: HttpRequest, more: dict, status: int = 200) -> HttpResponse:
+def _page(request: SignedInRequest, more: dict, status: int = 200) -> HttpResponse:
     shell, now = shell_of(request), timezone.now()
     asked = request.POST if request.method == "POST" else request.GET
     pools = list(Pool.objects.all())

@@ -42,9 +42,9 @@ def usage(request: HttpRequest) -> HttpResponse:
     if tenant is None:
         return render(request, "usage/nothing.html")
     zone = zone_of(tenant.time_zone)
-    asked = [request.GET.get(name, "") for name in ("period", "from", "to")]
+    asked = choice, first, last = [request.GET.get(name, "") for name in ("period", "from", "to")]
     try:
-        span = period_of(*asked, today=now.astimezone(zone).date(), zone=zone)
+        span = period_of(choice, first, last, today=now.astimezone(zone).date(), zone=zone)
     except PeriodRefused as error:
         span, refusal = period_of("", "", "", today=now.astimezone(zone).date(), zone=zone), str(error)
     found = usage_of(tenant, span, now)

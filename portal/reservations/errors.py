@@ -1,5 +1,6 @@
 """Why a request was refused: one code for programs, one sentence with numbers for people, and ways on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ class ReservationRefused(Exception):
     """Nothing was stored. ``message`` is translated, ``evidence`` holds the numbers, ``field`` the form's field."""
 
     message: str
-    evidence: dict[str, int | str] = field(default_factory=dict)
+    evidence: Mapping[str, int | str] = field(default_factory=dict)
     alternatives: "tuple[Alternative, ...]" = ()
     field: str = ""
 

@@ -99,7 +99,9 @@ def _by_place(held: Held) -> tuple[int, int]:
 
 def profiles_of(pool: Pool) -> QuerySet[Profile]:
     """The shapes that the pool's GPUs offer, as their agents reported them."""
-    return Profile.objects.filter(gpu_model=pool.gpu_model, mig=pool.mig) if pool.gpu_model else Profile.objects.none()
+    if not pool.gpu_model or pool.mig is None:  # no agent has reported a GPU of it yet
+        return Profile.objects.none()
+    return Profile.objects.filter(gpu_model=pool.gpu_model, mig=pool.mig)
 
 
 def shape_of(profile: Profile) -> Shape:

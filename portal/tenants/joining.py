@@ -26,18 +26,18 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
     if found is None:
         return render(request, "tenants/invitation_gone.html", status=410)
     if isinstance(request.user, User):
-        return _join(request, token, found)
+        return _join(request, request.user, token, found)
     known = User.objects.filter(email__iexact=found.email).exists()
     if known:
         return render(request, "tenants/invitation.html", {"invitation": found, "known": True})
     return _begin(request, token, found)
 
 
-def _join(request: HttpRequest, token: str, found: Invitation) -> HttpResponse:
+def _join(request: HttpRequest, person: User, token: str, found: Invitation) -> HttpResponse:
     if request.method != "POST":
         return render(request, "tenants/invitation.html", {"invitation": found})
     try:
-        accept_invitation(token=token, person=request.user)
+        accept_invitation(token=token, person=person)
     except TenantRefused as refusal:
         return render(request, "tenants/invitation.html", {"invitation": found, "refusal": refusal.message}, status=409)
     return redirect("/")

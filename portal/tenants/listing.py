@@ -18,11 +18,12 @@ class PersonRow:
     manageable: bool
 
 
-def people_of(tenant: Tenant, reader: User, own: Role | None) -> list[PersonRow]:
+def people_of(tenant: Tenant, reader: User, own: Role) -> list[PersonRow]:
     """Three queries whatever the number of people."""
     held = Membership.objects.filter(tenant_id__in=tenant.ancestor_ids).select_related("user", "tenant")
     held = held.order_by("-tenant__path", "user__name", "user_id")
-    leads = own is not None and ROLE_RANK[own] >= ROLE_RANK[Role.LEAD]
+    rank = ROLE_RANK[own]
+    leads = rank >= ROLE_RANK[Role.LEAD]
     manageable = _manageable([one.user_id for one in held], reader) if leads else set()
     return [
         PersonRow(
@@ -30,7 +31,7 @@ def people_of(tenant: Tenant, reader: User, own: Role | None) -> list[PersonRow]
             role=Role(one.role),
             origin=one.tenant,
             own=one.tenant_id == tenant.pk,
-            changeable=leads and one.tenant_id == tenant.pk and ROLE_RANK[Role(one.role)] <= ROLE_RANK[own],  # type: ignore[index]
+            changeable=leads and one.tenant_id == tenant.pk and ROLE_RANK[Role(one.role)] <= rank,
             manageable=one.user_id in manageable and one.user_id != reader.pk,
         )
         for one in held

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from portal.accounts.links import mail_reset_link, reset_link
 from portal.accounts.models import User
+from portal.accounts.requests import SignedInRequest
 from portal.tenants import people as services
 from portal.tenants.errors import TenantRefused
 from portal.tenants.forms import InviteForm, RoleForm
@@ -25,7 +26,7 @@ Change = Callable[..., HttpResponse]
 @login_required
 @require_safe
 @never_cache
-def people(request: HttpRequest, tenant_id: int) -> HttpResponse:
+def people(request: SignedInRequest, tenant_id: int) -> HttpResponse:
     tenant = get_object_or_404(tenants_of(request.user), pk=tenant_id)
     return _page(request, tenant)
 
@@ -34,7 +35,7 @@ def by_a_lead(view: Change) -> Change:
     """A change that only a lead or admin may ask for; a refusal is shown on the page with 409."""
 
     @wraps(view)
-    def change(request: HttpRequest, tenant_id: int, **ids: int) -> HttpResponse:
+    def change(request: SignedInRequest, tenant_id: int, **ids: int) -> HttpResponse:
         tenant = get_object_or_404(tenants_of(request.user, Role.LEAD), pk=tenant_id)
         try:
             return view(request, tenant, **ids)
@@ -45,7 +46,7 @@ def by_a_lead(view: Change) -> Change:
 
 
 @by_a_lead
-def people_invite(request: HttpRequest, tenant: Tenant) -> HttpResponse:
+def people_invite(request: SignedInRequest, tenant: Tenant) -> HttpResponse:
     form = InviteForm(request.POST, own=_own_role(request.user, tenant))
     if not form.is_valid():
         return _page(request, tenant, status=422, invite_form=form)
@@ -54,7 +55,7 @@ def people_invite(request: HttpRequest, tenant: Tenant) -> HttpResponse:
 
 
 @by_a_lead
-def people_role(request: HttpRequest, tenant: Tenant, user_id: int) -> HttpResponse:
+def people_role(request: SignedInRequest, tenant: Tenant, user_id: int) -> HttpResponse:
     form = RoleForm(request.POST, own=_own_role(request.user, tenant))
     if not form.is_valid():
         return _page(request, tenant, status=422, refusal=_("Choose one of the roles."))
@@ -65,7 +66,7 @@ def people_role(request: HttpRequest, tenant: Tenant, user_id: int) -> HttpRespo
 
 
 @by_a_lead
-def people_remove(request: HttpRequest, tenant: Tenant, user_id: int) -> HttpResponse:
+def people_remove(request: SignedInRequest, tenant: Tenant, user_id: int) -> HttpResponse:
     services.remove_member(actor=request.user, tenant=tenant, person=_person(tenant, user_id))
     if not tenants_of(request.user).filter(pk=tenant.pk).exists():
         return redirect("profile")
@@ -73,19 +74,19 @@ def people_remove(request: HttpRequest, tenant: Tenant, user_id: int) -> HttpRes
 
 
 @by_a_lead
-def people_disable(request: HttpRequest, tenant: Tenant, user_id: int) -> HttpResponse:
+def people_disable(request: SignedInRequest, tenant: Tenant, user_id: int) -> HttpResponse:
     services.disable_person(actor=request.user, person=_person(tenant, user_id))
     return redirect("people", tenant.pk)
 
 
 @by_a_lead
-def people_enable(request: HttpRequest, tenant: Tenant, user_id: int) -> HttpResponse:
+def people_enable(request: SignedInRequest, tenant: Tenant, user_id: int) -> HttpResponse:
     services.enable_person(actor=request.user, person=_person(tenant, user_id))
     return redirect("people", tenant.pk)
 
 
 @by_a_lead
-def people_reset(request: HttpRequest, tenant: Tenant, user_id: int) -> HttpResponse:
+def people_reset(request: SignedInRequest, tenant: Tenant, user_id: int) -> HttpResponse:
     """Mail a link to set a new password and show it to be handed over; the old password stays good until then."""
     person = _person(tenant, user_id)
     services.check_may_manage(request.user, person)
@@ -95,7 +96,7 @@ def people_reset(request: HttpRequest, tenant: Tenant, user_id: int) -> HttpResp
 
 
 @by_a_lead
-def invitation_withdraw(request: HttpRequest, tenant: Tenant, invitation_id: int) -> HttpResponse:
+def invitation_withdraw(request: SignedInRequest, tenant: Tenant, invitation_id: int) -> HttpResponse:
     invitation = get_object_or_404(
         Invitation.objects.select_related("tenant"), tenant=tenant, pk=invitation_id, accepted_at__isnull=True
     )
@@ -112,7 +113,9 @@ def _own_role(user: User, tenant: Tenant) -> Role:
     return role_in(user, tenant) or Role.VIEWER
 
 
-def _page(request: HttpRequest, tenant: Tenant, status: int = 200, **shown: InviteForm | str | bool) -> HttpResponse:
+def _page(
+    request: SignedInRequest, tenant: Tenant, status: int = 200, **shown: InviteForm | str | bool
+) -> HttpResponse:
     own = _own_role(request.user, tenant)
     leads = own in (Role.LEAD, Role.ADMIN)
     context = {

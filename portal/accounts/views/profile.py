@@ -15,13 +15,14 @@ from django.views.i18n import set_language as django_set_language
 from portal.accounts import services
 from portal.accounts.forms import PasswordForm, ProfileForm, TokenForm
 from portal.accounts.models import ApiToken, User
+from portal.accounts.requests import SignedInRequest
 from portal.accounts.zones import zone_names
 
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-def profile(request: HttpRequest) -> HttpResponse:
+def profile(request: SignedInRequest) -> HttpResponse:
     if request.method != "POST":
         return _page(request)
     form = ProfileForm(request.POST)
@@ -36,7 +37,7 @@ def profile(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 @sensitive_post_parameters()
-def password_change(request: HttpRequest) -> HttpResponse:
+def password_change(request: SignedInRequest) -> HttpResponse:
     """Keeps this session and ends all others."""
     form = PasswordForm(request.POST, user=request.user)
     if not form.is_valid():
@@ -49,7 +50,7 @@ def password_change(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 @never_cache
-def token_create(request: HttpRequest) -> HttpResponse:
+def token_create(request: SignedInRequest) -> HttpResponse:
     """Shows the token's text, this once."""
     form = TokenForm(request.POST)
     if not form.is_valid():
@@ -60,7 +61,7 @@ def token_create(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_POST
-def token_revoke(request: HttpRequest, token_key: str) -> HttpResponse:
+def token_revoke(request: SignedInRequest, token_key: str) -> HttpResponse:
     token = get_object_or_404(ApiToken, user=request.user, token_key=token_key)
     services.revoke_token(token=token, actor=request.user)
     return redirect("profile")
@@ -77,7 +78,7 @@ def set_language(request: HttpRequest) -> HttpResponse:
     return django_set_language(request)
 
 
-def _page(request: HttpRequest, status: int = 200, **shown: Form | ApiToken | str | bool) -> HttpResponse:
+def _page(request: SignedInRequest, status: int = 200, **shown: Form | ApiToken | str | bool) -> HttpResponse:
     user = request.user
     about = {"name": user.name, "language": user.language, "time_zone": user.time_zone}
     context = {

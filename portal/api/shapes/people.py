@@ -12,7 +12,8 @@ class TenantShape(serializers.Serializer):
     name = serializers.CharField(read_only=True)
     code = serializers.CharField(read_only=True)
     hue = serializers.IntegerField(read_only=True)
-    parent = serializers.IntegerField(source="parent_id", read_only=True, allow_null=True)
+    # Fields are taken off the class, so this is not what the library calls the parent of a field.
+    parent = serializers.IntegerField(source="parent_id", read_only=True, allow_null=True)  # type: ignore[assignment]
     depth = serializers.IntegerField(read_only=True)
     time_zone = serializers.CharField(read_only=True)
     closed_at = serializers.DateTimeField(read_only=True, allow_null=True)

@@ -4,10 +4,10 @@ import datetime as dt
 
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from portal.accounts.requests import SignedInApiRequest
 from portal.api.alternatives import alternatives_shown
 from portal.api.asking import AvailabilityAsked, FreeAsked, FreeOverTimeAsked
 from portal.api.booking import profile_named
@@ -24,7 +24,7 @@ class AvailabilityView(APIView):
         parameters=[AvailabilityAsked],
         responses={200: AvailabilityShape, 404: RefusalShape, 422: RefusalShape},
     )
-    def get(self, request: Request) -> Response:
+    def get(self, request: SignedInApiRequest) -> Response:
         """What booking this would answer now: where it would sit and its price, or why not and three ways on."""
         asked = AvailabilityAsked(data=request.query_params)
         asked.is_valid(raise_exception=True)
@@ -40,7 +40,7 @@ class FreeView(APIView):
     @extend_schema(
         operation_id="free", parameters=[FreeAsked], responses={200: FreeShape(many=True), 404: RefusalShape}
     )
-    def get(self, request: Request, pool_id: int) -> Response:
+    def get(self, request: SignedInApiRequest, pool_id: int) -> Response:
         """For each profile of the pool, how many fit for the whole window, and when one fits next if none does."""
         pool = get_object_or_404(Pool, pk=pool_id)
         asked = FreeAsked(data=request.query_params)
@@ -62,7 +62,7 @@ class FreeOverTimeView(APIView):
         parameters=[FreeOverTimeAsked],
         responses={200: FreeAtShape(many=True), 404: RefusalShape},
     )
-    def get(self, request: Request, pool_id: int) -> Response:
+    def get(self, request: SignedInApiRequest, pool_id: int) -> Response:
         """How many of a profile are free in each step of the hours from ``since``."""
         pool = get_object_or_404(Pool, pk=pool_id)
         asked = FreeOverTimeAsked(data=request.query_params)

@@ -3,10 +3,10 @@
 from django.db.models import Prefetch
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from portal.accounts.requests import SignedInApiRequest
 from portal.api.pages import listed, page_of
 from portal.api.shapes.fleet import NodeShape, PoolShape
 from portal.inventory.models import Gpu, Node, NodeState, Pool, Profile
@@ -16,14 +16,14 @@ from portal.tenants.selectors import tenants_of
 
 class PoolsView(APIView):
     @extend_schema(operation_id="pools", responses=page_of(PoolShape))
-    def get(self, request: Request) -> Response:
+    def get(self, request: SignedInApiRequest) -> Response:
         """Every pool with the profiles that its GPUs offer."""
         return listed(self, request, Pool.objects.all(), lambda pools: PoolShape(with_profiles(pools), many=True).data)
 
 
 class FleetView(APIView):
     @extend_schema(operation_id="fleet", responses=page_of(NodeShape))
-    def get(self, request: Request) -> Response:
+    def get(self, request: SignedInApiRequest) -> Response:
         """Every node that is not retired, its GPUs, and the spans that are held on them now."""
         nodes = Node.objects.exclude(state=NodeState.RETIRED).prefetch_related(_gpus())
         seen = set(tenants_of(request.user).values_list("pk", flat=True))

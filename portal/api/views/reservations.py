@@ -4,10 +4,10 @@ from django.db.models import Prefetch, QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from portal.accounts.requests import SignedInApiRequest
 from portal.api.asking import LogAsked, ReservationAsked, ReservationsAsked
 from portal.api.booking import book
 from portal.api.pages import listed, page_of
@@ -28,7 +28,7 @@ REFUSALS = {404: RefusalShape, 409: RefusalShape, 422: RefusalShape, 503: Refusa
 
 class ReservationsView(APIView):
     @extend_schema(operation_id="reservations", parameters=[ReservationsAsked], responses=page_of(ReservationShape))
-    def get(self, request: Request) -> Response:
+    def get(self, request: SignedInApiRequest) -> Response:
         """The reservations of all tenants that the asker may see, newest first."""
         asked = ReservationsAsked(data=request.query_params)
         asked.is_valid(raise_exception=True)
@@ -41,7 +41,7 @@ class ReservationsView(APIView):
         request=ReservationAsked,
         responses={200: ReservationShape, 201: ReservationShape, **REFUSALS},
     )
-    def post(self, request: Request) -> Response:
+    def post(self, request: SignedInApiRequest) -> Response:
         """Book all ranks or none. 200 instead of 201 says that the key was used before for this same request."""
         asked = ReservationAsked(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -52,13 +52,13 @@ class ReservationsView(APIView):
 
 class ReservationView(APIView):
     @extend_schema(operation_id="reservation", responses={200: ReservationShape, 404: RefusalShape})
-    def get(self, request: Request, reservation_id: int) -> Response:
+    def get(self, request: SignedInApiRequest, reservation_id: int) -> Response:
         return Response(ReservationShape(_one(request, reservation_id)).data)
 
 
 class ReleaseView(APIView):
     @extend_schema(operation_id="release", request=None, responses={200: ReservationShape, **REFUSALS})
-    def post(self, request: Request, reservation_id: int) -> Response:
+    def post(self, request: SignedInApiRequest, reservation_id: int) -> Response:
         """Give everything back: ended early when it has started, cancelled when it has not."""
         release_reservation(reservation=_changeable(request, reservation_id), actor=request.user)
         return Response(ReservationShape(_one(request, reservation_id)).data)
@@ -66,7 +66,7 @@ class ReleaseView(APIView):
 
 class CancelView(APIView):
     @extend_schema(operation_id="cancel", request=None, responses={200: ReservationShape, **REFUSALS})
-    def post(self, request: Request, reservation_id: int) -> Response:
+    def post(self, request: SignedInApiRequest, reservation_id: int) -> Response:
         """Cancel what has not started; what has is refused, and release is for that."""
         cancel_reservation(reservation=_changeable(request, reservation_id), actor=request.user)
         return Response(ReservationShape(_one(request, reservation_id)).data)
@@ -74,7 +74,7 @@ class CancelView(APIView):
 
 class LogView(APIView):
     @extend_schema(operation_id="log", parameters=[LogAsked], responses={200: LogShape, 404: RefusalShape})
-    def get(self, request: Request, reservation_id: int) -> Response:
+    def get(self, request: SignedInApiRequest, reservation_id: int) -> Response:
         """The end of what one rank wrote; "" while nothing is known of it."""
         asked = LogAsked(data=request.query_params)
         asked.is_valid(raise_exception=True)
@@ -92,24 +92,24 @@ def _text(lease: Lease) -> str:
     return output_tail(lease.pk)
 
 
-def _seen_by(request: Request) -> QuerySet[Reservation]:
+def _seen_by(request: SignedInApiRequest) -> QuerySet[Reservation]:
     leases = Lease.objects.select_related("gpu__node").order_by("rank", "-pk")
     related = ("tenant", "owner", "pool", "profile", "workload")
     return reservations_of(request.user).select_related(*related).prefetch_related(Prefetch("leases", queryset=leases))
 
 
-def _one(request: Request, reservation_id: int) -> Reservation:
+def _one(request: SignedInApiRequest, reservation_id: int) -> Reservation:
     return get_object_or_404(_seen_by(request), pk=reservation_id)
 
 
-def _changeable(request: Request, reservation_id: int) -> Reservation:
+def _changeable(request: SignedInApiRequest, reservation_id: int) -> Reservation:
     reservation = _one(request, reservation_id)
     if not may_change(request.user, reservation):
         raise Http404
     return reservation
 
 
-def _filtered(rows: QuerySet[Reservation], request: Request, asked: dict) -> QuerySet[Reservation]:
+def _filtered(rows: QuerySet[Reservation], request: SignedInApiRequest, asked: dict) -> QuerySet[Reservation]:
     if "state" in asked:
         rows = rows.filter(state=asked["state"])
     if "tenant" in asked:

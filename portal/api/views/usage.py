@@ -4,11 +4,11 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ValidationError
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from portal.accounts.middleware import zone_of
+from portal.accounts.requests import SignedInApiRequest
 from portal.api.asking import UsageAsked
 from portal.api.shapes.reservations import RefusalShape
 from portal.api.shapes.usage import UsageShape
@@ -24,7 +24,7 @@ class UsageView(APIView):
         parameters=[UsageAsked],
         responses={200: UsageShape, 404: RefusalShape, 422: RefusalShape},
     )
-    def get(self, request: Request) -> Response:
+    def get(self, request: SignedInApiRequest) -> Response:
         """Weighted slice-seconds by day, member and reservation; at most 366 days."""
         asked = UsageAsked(data=request.query_params)
         asked.is_valid(raise_exception=True)
