@@ -49,7 +49,9 @@ def test_bookable_now_is_what_placement_finds_for_the_next_hour(client, org):
     gpu = pool.gpus.get()
     _running(org[1], pool, gpu, 0, "3g.40gb")
     make_reservation(org[1], pool, "1g.10gb", window(timezone.now() + HOUR / 2), places=((gpu, 4),))
-    counts = {name: count for count, name, _pool in _page(client, make_user(tenant=org[1])).context["bookable"]}
+    ((name, sizes),) = _page(client, make_user(tenant=org[1])).context["bookable"]
+    counts = {profile: count for count, profile in sizes}
+    assert name == pool.name
     assert counts["1g.10gb"] == 2
     assert "2g.20gb" not in counts
     assert "3g.40gb" not in counts
