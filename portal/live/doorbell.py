@@ -27,6 +27,7 @@ class Doorbell:
     def __init__(self, hear: Callable[[dict], None]) -> None:
         self._hear = hear
         self._layer = get_channel_layer()
+        self._channel = ""
         self._groups: dict[str, float] = {}  # when it was last joined, on the monotonic clock; 0 is never
         self._news = asyncio.Event()
         self._complaints = Complaints(log)
@@ -39,12 +40,6 @@ class Doorbell:
         """The layer forgets the membership when it expires; until then a message finds nobody here."""
         self._groups.pop(group, None)
 
-    async def run(self) -> None:
-        channel = await self._layer.new_channel()
-        async with asyncio.TaskGroup() as both:
-            both.create_task(self._receive(channel))
-            both.create_task(self._join(channel))
-
     async def ring(self, group: str, message: dict) -> None:
         """Tell the sockets of other processes; lost when Redis is away."""
         try:
@@ -52,10 +47,11 @@ class Doorbell:
         except UNREACHABLE as error:
             self._complaints.say("a message to other processes is lost", error)
 
-    async def _receive(self, channel: str) -> None:
+    async def receive(self) -> None:
+        """Run beside ``join``, each as a task of its own."""
         while True:
             try:
-                message = await self._layer.receive(channel)
+                message = await self._layer.receive(await self._own_channel())
             except UNREACHABLE as error:
                 self._complaints.say("the channel layer cannot be heard", error)
                 self._groups = dict.fromkeys(self._groups, 0.0)
@@ -63,11 +59,11 @@ class Doorbell:
             else:
                 self._hear(message)
 
-    async def _join(self, channel: str) -> None:
+    async def join(self) -> None:
         while True:
             self._news.clear()
             try:
-                await self._join_due(channel)
+                await self._join_due(await self._own_channel())
             except UNREACHABLE as error:
                 self._complaints.say("the channel layer cannot be joined", error)
                 await asyncio.sleep(RETRY_SECONDS)
@@ -77,6 +73,11 @@ class Doorbell:
                     await self._news.wait()
             except TimeoutError:
                 continue
+
+    async def _own_channel(self) -> str:
+        if not self._channel:
+            self._channel = await self._layer.new_channel()
+        return self._channel
 
     async def _join_due(self, channel: str) -> None:
         for group, joined in list(self._groups.items()):

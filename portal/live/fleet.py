@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, F, Func, IntegerField, Q, QuerySet, Sum
+from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, Sum
 from django.utils.translation import gettext as _
 from psycopg2.extras import DateTimeTZRange
 
@@ -105,15 +105,15 @@ class Standing:
     use_percent: int | None
 
 
-def nodes_in_service(pool_id: int | None) -> list[Node]:
-    """Every node that is not retired, with the slices of its GPUs that are well."""
-    well = Q(gpus__present=True, gpus__state=GpuState.OK)
-    nodes = Node.objects.exclude(state=NodeState.RETIRED).annotate(
-        slices=Sum("gpus__memory_slices", filter=well), gpu_count=Count("gpus", filter=Q(gpus__present=True))
-    )
+def nodes_in_service(pool_id: int | None) -> tuple[list[Node], int]:
+    """Every node that is not retired, of the pool where one is asked for; and the slices of its GPUs that are well."""
+    gpus = Q() if pool_id is None else Q(gpus__pool_id=pool_id)
+    well = gpus & Q(gpus__present=True, gpus__state=GpuState.OK)
+    nodes = Node.objects.exclude(state=NodeState.RETIRED)
     if pool_id is not None:
-        nodes = nodes.filter(gpus__pool_id=pool_id)
-    return list(nodes.order_by("name"))
+        nodes = nodes.filter(Exists(Gpu.objects.filter(node=OuterRef("pk"), pool_id=pool_id)))
+    found = list(nodes.annotate(slices=Sum("gpus__memory_slices", filter=well)).order_by("name"))
+    return list(found), sum(node.slices or 0 for node in found)
 
 
 def needs_attention(node: Node) -> bool:
@@ -159,7 +159,7 @@ def _slot(gpu: Gpu, lease: Lease, viewer: Viewer, now: dt.datetime) -> Slot:
     return Slot(rect, label, rect.key if rect.href and not silent else "", silent, lease.during.upper)
 
 
-def standing(nodes: Sequence[Node], pool_id: int | None, now: dt.datetime) -> Standing:
+def standing(nodes: Sequence[Node], in_service: int, pool_id: int | None, now: dt.datetime) -> Standing:
     """Two queries: what is held now, and how much of it was busy in the last minute."""
     counts: dict[str, int] = defaultdict(int)
     for node in nodes:
@@ -172,7 +172,7 @@ def standing(nodes: Sequence[Node], pool_id: int | None, now: dt.datetime) -> St
         nodes=len(nodes),
         others=[(count, str(SHOWN[state][1])) for state, count in sorted(counts.items()) if state != "ready"],
         held=held,
-        in_service=sum(node.slices or 0 for node in nodes),
+        in_service=in_service,
         use_percent=_use_percent(pool_id, now),
     )
 

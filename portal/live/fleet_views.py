@@ -7,6 +7,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
+from portal.accounts.requests import number_in
 from portal.inventory.models import Gpu, Pool
 from portal.live.fleet import (
     NODES_A_PAGE,
@@ -17,11 +18,9 @@ from portal.live.fleet import (
     shelves,
     standing,
 )
-from portal.reservations.canvas import viewer_of
+from portal.reservations.canvas import inspected, viewer_of
 from portal.reservations.context import shell_of
 from portal.reservations.timeline import tenants_drawn
-
-ID_DIGITS = 18
 
 
 @login_required
@@ -29,27 +28,25 @@ ID_DIGITS = 18
 def fleet(request: HttpRequest) -> HttpResponse:
     viewer, now = viewer_of(shell_of(request)), timezone.now()
     number = request.GET.get("pool", "")
-    pool_id = int(number) if number.isascii() and number.isdigit() and len(number) <= ID_DIGITS else None
+    pool_id = number_in(number)
     attention = request.GET.get("state") == "attention"
-    nodes = nodes_in_service(pool_id)
+    nodes, in_service = nodes_in_service(pool_id)
     listed = [node for node in nodes if needs_attention(node)] if attention else nodes
     page = Paginator(listed, NODES_A_PAGE).get_page(request.GET.get("page"))
-    gpus = Gpu.objects.filter(node__in=page.object_list, present=True).select_related("node", "pool")
-    gpus = list((gpus.filter(pool_id=pool_id) if pool_id is not None else gpus).order_by("node__name", "index"))
+    on_page = list(page)
+    present = Gpu.objects.filter(node__in=on_page, present=True).select_related("node", "pool")
+    gpus = list((present.filter(pool_id=pool_id) if pool_id is not None else present).order_by("node__name", "index"))
     leases = list(leases_now(gpus, now).select_related(
         "reservation__tenant", "reservation__profile", "reservation__workload", "gpu__node"))  # fmt: skip
-    shown = shelves(page.object_list, gpus, leases, viewer, now)
+    shown = shelves(on_page, gpus, leases, viewer, now)
     rects = [slot.rect for shelf in shown for card in shelf.gpus for slot in card.slots]
-    first = next((rect for rect in rects if rect.css.startswith("mine")), rects[0] if rects else None)
     context = {
-        "first": first,
-        "first_words": dict(enumerate(first.words.split(" · "))) if first else {},
+        **inspected(rects),
         "page": page,
         "shelves": shown,
-        "standing": standing(nodes, pool_id, now),
+        "standing": standing(nodes, in_service, pool_id, now),
         "bookable": bookable_now(gpus, leases, now),
         "tenants": tenants_drawn(leases, viewer),
-        "hidden": any(rect.css.startswith("dim") for rect in rects),
         "pools": Pool.objects.all(),
         "pool_id": pool_id,
         "attention": attention,

@@ -97,7 +97,7 @@ class Hub:
 
     def _start(self) -> None:
         if not self._tasks:
-            runs = (self.doorbell.run, self.ticker.run, self._rounds.run)
+            runs = (self.doorbell.receive, self.doorbell.join, self.ticker.run, self._rounds.run)
             self._tasks = [asyncio.create_task(_keep_up(run)) for run in runs]
 
     async def _stop_when_empty(self) -> None:
