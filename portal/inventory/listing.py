@@ -41,12 +41,16 @@ def pools_listed() -> QuerySet[Pool]:
 
 def nodes_listed(retired: bool = False) -> QuerySet[Node]:
     """Nodes with the number of their GPUs; retired ones only when asked for."""
-    rows = Node.objects.select_related("pool").order_by("name").annotate(
-        gpu_count=Count("gpus", filter=Q(gpus__present=True)),
-        homeless_count=Count("gpus", filter=Q(gpus__present=True, gpus__pool__isnull=True)),
-        token_waits=Exists(
-            EnrolmentToken.objects.filter(node=OuterRef("pk"), used_at__isnull=True, expires_at__gt=timezone.now())
-        ),
+    rows = (
+        Node.objects.select_related("pool")
+        .order_by("name")
+        .annotate(
+            gpu_count=Count("gpus", filter=Q(gpus__present=True)),
+            homeless_count=Count("gpus", filter=Q(gpus__present=True, gpus__pool__isnull=True)),
+            token_waits=Exists(
+                EnrolmentToken.objects.filter(node=OuterRef("pk"), used_at__isnull=True, expires_at__gt=timezone.now())
+            ),
+        )
     )
     return rows.filter(state=NodeState.RETIRED) if retired else rows.exclude(state=NodeState.RETIRED)
 

@@ -107,13 +107,23 @@ def test_use_is_the_share_of_measured_slices_and_unknown_where_nothing_was_measu
 
 
 def test_pool_and_attention_narrow_what_is_shown(client, org):
-    first, second = make_pool_with_gpus("H100"), make_pool_with_gpus("L40S", gpus=1)
+    first, second = make_pool_with_gpus("H100"), make_pool_with_gpus("A100", gpus=3)
     reader = make_user(tenant=org[1])
     assert len(_page(client, reader).context["shelves"]) == 2
-    assert len(_page(client, reader, pool=second.pk).context["shelves"]) == 1
+    narrowed = _page(client, reader, pool=second.pk).context
+    assert len(narrowed["shelves"]) == 1
+    assert narrowed["standing"].in_service == sum(second.gpus.values_list("memory_slices", flat=True))
     assert _page(client, reader, state="attention").context["shelves"] == []
     assert _page(client, reader, pool="x").status_code == 200
     assert first.nodes.count() == 1
+
+
+def test_a_pool_with_many_gpus_on_a_node_has_as_many_slices_in_service_as_they_have(client, org):
+    pool = make_pool_with_gpus("H100", gpus=3)
+    make_pool_with_gpus("L40S", gpus=1)
+    answer = _page(client, make_user(tenant=org[1]), pool=pool.pk)
+    assert answer.context["standing"].in_service == 24
+    assert len(answer.context["shelves"]) == 1
 
 
 @pytest.mark.parametrize("rows", [1, 25, 200])

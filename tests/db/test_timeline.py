@@ -1,6 +1,7 @@
 """The timeline: who has what when, names only for those who may see them, and the same work for 1 and 200 leases."""
 
 import datetime as dt
+import gzip
 import re
 
 import pytest
@@ -159,3 +160,13 @@ def test_queries_do_not_grow_with_leases(client, org, noon, rows, view, django_a
     assert answer.status_code == 200
     if view.get("zoom") != "month":
         assert len(answer.context["picture"].leases) == rows
+
+
+def test_the_fullest_page_is_small_enough_to_send(client, org, noon):
+    pool = make_pool_with_gpus("H100", gpus=64, nodes=8)
+    places = [(gpu, start) for gpu in Gpu.objects.filter(pool=pool) for start in range(7)]
+    for place in places:
+        make_reservation(org[2], pool, "1g.10gb", window(noon, 2), places=(place,))
+    answer = _page(client, make_user(tenant=org[0], role=Role.ADMIN), date=noon.date())
+    assert len(_labels(answer)) == len(places)
+    assert len(gzip.compress(answer.content)) < 80_000
