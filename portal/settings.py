@@ -230,7 +230,7 @@ LANGUAGES = [("en", _("English")), ("zh-hant", _("Traditional Chinese"))]
 LANGUAGE_COOKIE_NAME = "berth_language"
 LOCALE_PATHS = [BASE_DIR / "portal" / "locale"]
 USE_I18N = True
-NUMBER_GROUPING = 3  # for languages whose own format names none: 12,345 in Chinese too
+FORMAT_MODULE_PATH = ["portal.formats"]
 USE_TZ = True
 TIME_ZONE = "UTC"
 

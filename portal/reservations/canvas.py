@@ -5,7 +5,7 @@ its text. Slice 0 is at the bottom. The same lease looks the same on every page.
 """
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from django.urls import reverse
@@ -22,6 +22,7 @@ OVER = {LeaseState.ENDED, LeaseState.FAILED}
 WIDE_PERCENT, NARROW_PERCENT = 7.0, 2.5
 TICK_STEPS = (15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080)  # minutes
 NEAR_PERCENT = 7.0
+WORDS_APART = " · "
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,16 @@ def lease_rect(lease: Lease, frame: Frame, viewer: Viewer, *, row_px: float = 13
     )
 
 
+def inspected(rects: Sequence[Rect]) -> dict:
+    """What the inspector below a canvas shows before anything is chosen, and whether the key explains hidden leases."""
+    first = next((rect for rect in rects if rect.css.startswith("mine")), rects[0] if rects else None)
+    return {
+        "first": first,
+        "first_words": dict(enumerate(first.words.split(WORDS_APART))) if first else {},
+        "hidden": any(rect.css.startswith("dim") for rect in rects),
+    }
+
+
 def lease_words(lease: Lease, seen: bool) -> str:
     """name · tenant · profile · place · window · state: what a screen reader says and the inspector splits."""
     reservation = lease.reservation
@@ -143,7 +154,8 @@ def lease_words(lease: Lease, seen: bool) -> str:
         "slices": slices(lease.span),
     }
     who = [reservation.workload.name, reservation.tenant.name] if seen else [_("held"), "–"]
-    return " · ".join([*who, reservation.profile.name, place, window(lease.during), str(lease.get_state_display())])
+    about = [reservation.profile.name, place, window(lease.during), str(lease.get_state_display())]
+    return WORDS_APART.join([*who, *about])
 
 
 def _look(lease: Lease, viewer: Viewer, seen: bool) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from portal.reservations.models import Lease
 
 FINE_SECONDS, COARSE_SECONDS = 10, 300
 # A mean is written some time after its step is over: a series ends there, and the live values go on from it.
-KEPT_AFTER = dt.timedelta(seconds=20)
+KEPT_AFTER = dt.timedelta(seconds=30)
 FIELDS = ("utilization", "memory_used_mib", "tensor", "cpu_percent")
 
 

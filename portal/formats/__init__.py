@@ -1,0 +1,1 @@
+"""Formats of our own where Django's are not what people here read."""

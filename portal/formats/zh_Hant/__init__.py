@@ -1,0 +1,1 @@
+"""How Traditional Chinese writes what Django leaves unset."""
