@@ -9,7 +9,7 @@ const minuteFormat = new Intl.DateTimeFormat(language, { hour: "2-digit", minute
 let skewMs = Number(document.body.dataset.now) * 1000 - Date.now();
 const now = () => Date.now() + skewMs;
 
-const link = { socket: null, tries: 0, heardAt: Date.now(), openedAt: 0, sent: "", timer: null, everOpen: false };
+const link = { socket: null, tries: 0, heardAt: Date.now(), sent: "", timer: null, everOpen: false };
 
 // ---- what the page shows: keys of data-live, data-value and data-fill, and the log that is followed
 function onScreen() {
@@ -97,7 +97,7 @@ function connect() {
   link.socket = socket;
   socket.addEventListener("open", () => {
     const again = link.everOpen;
-    Object.assign(link, { tries: 0, sent: "", heardAt: Date.now(), openedAt: Date.now(), everOpen: true });
+    Object.assign(link, { tries: 0, sent: "", heardAt: Date.now(), everOpen: true });
     sendWatch();
     if (again) htmx.trigger(document.body, "reconnected");  // catch up by one request for what is on screen
     showLink();
@@ -117,7 +117,7 @@ function linkState() {
   const silent = Date.now() - link.heardAt;
   if (open && (silent < LATE_MS || document.hidden || !watchMessage().watch.length)) return "up";
   if (silent < LATE_MS) return "up";
-  return silent < OFFLINE_MS || open ? "late" : "down";
+  return silent < OFFLINE_MS ? "late" : "down";
 }
 
 function showLink() {
@@ -171,6 +171,8 @@ function beat() {
   moveNow();
   moveLeft();
   showLink();
+  // a link that is open and says nothing may be half of one: the next one is tried, the values keep their time
+  if (linkState() === "down" && link.socket?.readyState === WebSocket.OPEN) link.socket.close();
   // nobody sends what is missing: charts get their gap from here while the link is silent
   if (link.everOpen && Date.now() - link.heardAt > LATE_MS && watchMessage().watch.length)
     for (const key of onScreen().watch) tell(key, undefined, now() / 1000);
