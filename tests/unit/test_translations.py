@@ -24,6 +24,7 @@ HAN = r"[\u3400-\u4dbf\u4e00-\u9fff]"
 # What stands for a Latin word, a digit or a name where a Chinese sentence is read.
 LATIN = r"(?:[A-Za-z0-9]|%\(\w+\)[sd]|\{\w+\})"
 NO_SPACE = re.compile(f"{HAN}{LATIN}|{LATIN}{HAN}")
+NEEDLESS_SPACE = re.compile(f"{HAN} {HAN}|[，。：；（）「」、] | [，。：；（）「」、]")
 HALF_WIDTH = re.compile(f"{HAN}[,;:!?()]|[,;:!?()]{HAN}|{HAN}\\.(?!\\w)")
 # Without a word in Chinese: names, what is typed, and forms where a sign says enough.
 SAME = {
@@ -33,8 +34,13 @@ SAME = {
     "%(node)s, GPU %(gpu)s, %(slices)s",
 }  # fmt: skip
 WORD = re.compile(r"[A-Za-z]{2,}")
-# A role follows without a space: it is a Chinese word itself; a refusal ends with its own full stop.
-HAN_VALUES = re.compile(r"%\((?:role|why)\)s")
+# A number stands before the unit here, not an amount with its unit.
+BARE = {"%(hours)s 切片小時"}
+# How values end that are not plain words or numbers: lengths and amounts with their unit, days with their weekday.
+VALUES = {
+    "role": "員", "why": "。", "span": "1 天", "length": "1 天", "back": "1 切片小時", "hours": "1 切片小時",
+    "day": "1/1（一）", "date": "1/1（一）", "until": "1/1（一）", "first": "1/1（一）",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -121,10 +127,17 @@ def test_placeholders_and_marks_are_those_of_the_source(chinese: Catalog):
     assert differ == {}
 
 
-def test_a_space_stands_between_han_and_latin(chinese: Catalog):
-    seen = [(text, re.sub(r"<[^<>]+>", "", HAN_VALUES.sub("", text))) for _source, text in _pairs(chinese)]
-    assert [text for text, plain in seen if NO_SPACE.search(plain)] == []
+def _filled(text: str) -> str:
+    """As it is read: the values whose ends matter in place, marks away."""
+    plain = re.sub(r"<[^<>]+>", "", text)
+    return re.sub(r"%\((\w+)\)s", lambda found: VALUES.get(found[1], found[0]), plain)
+
+
+def test_a_space_stands_between_han_and_latin_and_nowhere_else(chinese: Catalog):
+    texts = [text for _source, text in _pairs(chinese) if text not in BARE]
+    assert [text for text in texts if NO_SPACE.search(_filled(text)) or NEEDLESS_SPACE.search(_filled(text))] == []
     assert NO_SPACE.search("%(n)d個") and NO_SPACE.search("張GPU") and not NO_SPACE.search("3 張 GPU")
+    assert NEEDLESS_SPACE.search(_filled("%(span)s 前")) and NEEDLESS_SPACE.search(_filled("%(day)s 起"))
 
 
 def test_punctuation_is_full_width(chinese: Catalog):
