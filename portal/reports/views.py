@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET
 
 from portal.accounts.middleware import zone_of
+from portal.accounts.requests import number_in
 from portal.reports.chart import chart_of
 from portal.reports.pace import pace_of
 from portal.reports.periods import Choice, PeriodRefused, Span, period_of
@@ -22,7 +23,7 @@ from portal.reservations.context import Shell, shell_of
 from portal.reservations.spending import BudgetStatus, budget_statuses
 from portal.tenants.models import Tenant
 
-MOST_IDLE, ID_DIGITS = 3, 18
+MOST_IDLE = 3
 SORTS = {
     "member": lambda row: row.label.casefold(),
     "reserved": lambda row: -row.figures.reserved,
@@ -62,7 +63,7 @@ def chosen_tenant(shell: Shell, number: str) -> Tenant | None:
     """The tenant in the address, which must be the reader's, or the one that the shell shows."""
     if not number:
         return shell.tenant
-    wanted = int(number) if number.isascii() and number.isdigit() and len(number) <= ID_DIGITS else 0
+    wanted = number_in(number)
     found = next((tenant for tenant in shell.tenants if tenant.pk == wanted), None)
     if found is None:
         raise Http404

@@ -92,7 +92,7 @@ def _end_what_is_gone(node_id: int, report: Report, received_at: dt.datetime) ->
     shown = {slice.lease_id for slice in report.present}
     held = [(slice.gpu_uuid, slice.start, slice.start + slice.size) for slice in report.present]
     for lease in withdrawn.select_related("gpu"):
-        waited = lease.starting_at is None or received_at - lease.stopping_at > UNSEEN_AFTER
+        waited = lease.starting_at is None or received_at - (lease.stopping_at or lease.starting_at) > UNSEEN_AFTER
         if waited and lease.pk not in shown and not _overlaps(lease, held):
             _end_unseen(lease.pk, received_at)
 

@@ -212,7 +212,9 @@ def slice_seconds_by_day(leases: QuerySet[Lease], days: Sequence[Day]) -> dict[t
 
 
 def _month_line(gpu: Gpu, node: Node | None, y: int, held: dict, days: Sequence[Day], now: dt.datetime) -> MonthLine:
-    past, ahead, whole = [], [], 0
+    past: list[str] = []
+    ahead: list[str] = []
+    whole = 0
     for index, day in enumerate(days):
         seconds = held.get((gpu.pk, day.date), 0)
         whole += seconds

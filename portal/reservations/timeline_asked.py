@@ -12,14 +12,15 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
+from portal.accounts.requests import number_in
 from portal.ledger.folding import Day, days_of, midnight
 from portal.reservations.canvas import Frame
 from portal.reservations.templatetags.berth_format import day as day_words
 
 Zoom = Literal["day", "week", "month"]
+ZOOMS: dict[str, Zoom] = {"day": "day", "week": "week", "month": "month"}
 SORTS = ("window", "lease", "tenant", "profile", "where", "state")
 EARLIEST, LATEST = dt.date(2000, 1, 1), dt.date(2999, 12, 1)
-ID_DIGITS = 18
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Asked:
     table: bool
     sort: str
     page: int
-    zone: dt.tzinfo
+    zone: zoneinfo.ZoneInfo
 
     @property
     def first(self) -> dt.date:
@@ -103,17 +104,16 @@ class Asked:
 
 def asked(query: QueryDict) -> Asked:
     """Read an address; what makes no sense falls back to today, the day, everything."""
-    zoom = query.get("zoom")
     sort = query.get("sort", "")
     return Asked(
-        zoom=zoom if zoom in ("week", "month") else "day",
+        zoom=ZOOMS.get(query.get("zoom", ""), "day"),
         date=_date(query.get("date", "")),
-        pool_id=_number(query.get("pool", "")),
-        node_id=_number(query.get("node", "")),
+        pool_id=number_in(query.get("pool", "")),
+        node_id=number_in(query.get("node", "")),
         mine=query.get("mine") == "1",
         table=query.get("view") == "table",
         sort=sort if sort.removeprefix("-") in SORTS else "window",
-        page=_number(query.get("page", "")) or 1,
+        page=number_in(query.get("page", "")) or 1,
         zone=zoneinfo.ZoneInfo(timezone.get_current_timezone_name()),
     )
 
@@ -124,7 +124,3 @@ def _date(text: str) -> dt.date:
     except ValueError:
         return timezone.localdate()
     return date if EARLIEST <= date <= LATEST else timezone.localdate()
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= ID_DIGITS else None

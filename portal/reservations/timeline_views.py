@@ -1,6 +1,7 @@
 """The timeline page: who has what when. The same leases as a picture and as a table that sorts."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -10,13 +11,16 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET
 
 from portal.inventory.models import Node, NodeState, Pool
-from portal.reservations.canvas import Rect, Viewer, viewer_of
+from portal.reservations.canvas import Rect, Viewer, inspected, viewer_of
 from portal.reservations.context import shell_of
 from portal.reservations.models import Lease
 from portal.reservations.timeline import HEAD_PX, Picture, month_lines, picture, tenants_drawn
-from portal.reservations.timeline_asked import Asked, asked
+from portal.reservations.timeline_asked import Asked, Zoom, asked
 
-ZOOMS = (("day", _("Day")), ("week", _("Week")), ("month", _("Month")))
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+ZOOMS: tuple[tuple[Zoom, "StrOrPromise"], ...] = (("day", _("Day")), ("week", _("Week")), ("month", _("Month")))
 COLUMNS = (
     ("lease", _("Lease")), ("tenant", _("Tenant")), ("profile", _("Profile")),
     ("where", _("Where")), ("window", _("Window")), ("state", _("State")),
@@ -41,29 +45,27 @@ def timeline(request: HttpRequest) -> HttpResponse:
         context |= {"month": lines, "height": height, "pages": pages}
     else:
         drawn = picture(wanted, viewer, now)
+        pages = drawn.pages
         context |= _drawn(wanted, drawn, viewer)
-    context |= _neighbours(wanted, context["pages"])
+    context |= _neighbours(wanted, pages)
     return render(request, "timeline/page.html", context)
 
 
 def _drawn(wanted: Asked, drawn: Picture, viewer: Viewer) -> dict:
     rects = [rect for line in drawn.lines for rect in line.rects]
-    first = next((rect for rect in rects if rect.css.startswith("mine")), rects[0] if rects else None)
     return {
         "picture": drawn,
         "count": len(drawn.leases),
         "height": drawn.height,
         "pages": drawn.pages,
-        "first": first,
-        "first_words": dict(enumerate(first.words.split(" · "))) if first else {},
+        **inspected(rects),
         "tenants": tenants_drawn(drawn.leases, viewer),
-        "hidden": any(rect.css.startswith("dim") for rect in rects),
         "rows": _table(wanted, drawn) if wanted.table else None,
         "columns": [_column(wanted, name, label) for name, label in COLUMNS],
     }
 
 
-def _column(wanted: Asked, name: str, label: str) -> dict:
+def _column(wanted: Asked, name: str, label: "StrOrPromise") -> dict:
     sort = {name: "ascending", f"-{name}": "descending"}.get(wanted.sort, "")
     return {"label": label, "query": wanted.sorted_by(name).query, "sort": sort}
 

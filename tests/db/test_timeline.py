@@ -42,22 +42,25 @@ def test_yours_your_tenants_and_others_look_different_and_names_need_sight(clien
     me = make_user("me", org[1])
     robotics = make_tenant("robotics", org[0])
     mine = make_reservation(org[1], pool, "1g.10gb", window(noon), places=((gpu, 0),), owner=me)
-    ours = make_reservation(org[2], pool, "1g.10gb", window(noon), places=((gpu, 1),))
+    ours = make_reservation(org[1], pool, "1g.10gb", window(noon), places=((gpu, 1),))
+    below = make_reservation(org[2], pool, "1g.10gb", window(noon), places=((gpu, 3),))
     theirs = make_reservation(robotics, pool, "1g.10gb", window(noon), places=((gpu, 2),))
     theirs.workload.name = "secret-name"
     theirs.workload.save()
     answer = _page(client, me, date=noon.date())
-    assert sorted(_labels(answer)) == ["dim planned", "mine planned", "ours planned"]
+    hue = f"t{org[2].hue} planned"
+    assert sorted(_labels(answer)) == ["dim planned", "mine planned", "ours planned", hue]
     body = answer.content.decode()
     assert f'href="/reservations/{mine.number}/"' in body
     assert f'href="/reservations/{ours.number}/"' in body
+    assert f'href="/reservations/{below.number}/"' in body
     assert theirs.number not in body
     assert "secret-name" not in body
     assert "robotics" not in body
     table = _page(client, me, date=noon.date(), view="table", sort="lease").content.decode()
     assert "secret-name" not in table
     assert theirs.number not in table
-    assert table.count("<tr id=") == 3
+    assert table.count("<tr id=") == 4
 
 
 def test_who_sees_all_tenants_reads_their_names_in_the_legend(client, org, noon):
