@@ -2,8 +2,10 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
+from django.views.decorators.http import require_safe
 
 
+@require_safe
 def health(request: HttpRequest) -> HttpResponse:
     """The process answers; what it depends on is not asked."""
     return HttpResponse("ok", content_type="text/plain")

@@ -1,17 +1,20 @@
 """Entrance and profile. Of allauth only what is listed here is reachable; its own addresses are not included."""
 
 from django.urls import path, re_path
+from django.views.decorators.http import require_http_methods
 
 from portal.accounts.views import entrance, profile
 
+form = require_http_methods(["GET", "HEAD", "POST"])
+
 urlpatterns = [
-    path("sign-in/", entrance.SignInView.as_view(), name="account_login"),
+    path("sign-in/", form(entrance.SignInView.as_view()), name="account_login"),
     path("sign-out/", entrance.SignOutView.as_view(), name="account_logout"),
-    path("password/reset/", entrance.PasswordResetView.as_view(), name="account_reset_password"),
+    path("password/reset/", form(entrance.PasswordResetView.as_view()), name="account_reset_password"),
     path("password/reset/done/", entrance.PasswordResetDoneView.as_view(), name="account_reset_password_done"),
     re_path(
         r"^password/reset/key/(?P<uidb36>[0-9A-Za-z]{1,13})-(?P<key>[0-9A-Za-z-]{1,100})/$",
-        entrance.PasswordSetView.as_view(),
+        form(entrance.PasswordSetView.as_view()),
         name="account_reset_password_from_key",
     ),
     path(

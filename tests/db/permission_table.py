@@ -1,0 +1,171 @@
+"""Who may do what at every address. Reviewed by hand: a new address without a row here fails the suite.
+
+The world: an organisation with two teams, ours and another. ``{tenant}``, ``{reservation}`` and so on in an address, a
+query or a body stand for ids of ours. A role without prefix is held in our team, ``other_`` in the other; ``token`` is
+a program of our member. Whoever is not in ``may`` gets ``no`` when signed in, and is sent to sign in when not.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+NOBODY_SIGNED_IN = ("anonymous", "disabled", "dead_token")
+OTHERS = ("other_viewer", "other_member", "other_lead", "other_admin")
+OURS = ("viewer", "member", "lead", "admin")
+SESSIONS = ("no_tenant", *OURS, *OTHERS, "platform_admin")
+ROLES = (*NOBODY_SIGNED_IN, "token", *SESSIONS)
+
+EVERYBODY = frozenset(ROLES)
+SIGNED_IN = frozenset((*SESSIONS, "token"))
+SEES_US = frozenset((*OURS, "platform_admin", "token"))
+MEMBERS = SEES_US - {"viewer"}
+LEADS = frozenset(("lead", "admin", "platform_admin"))
+ADMINS = frozenset(("admin", "platform_admin"))
+SOME_ADMIN = ADMINS | {"other_admin"}
+PLATFORM = frozenset(("platform_admin",))
+# Our reservation belongs to our member: themselves, their program, and whoever leads the team.
+GIVES_BACK = LEADS | {"member", "token"}
+ITS_OWNER = frozenset(("member",))
+NOT_IN_YET = frozenset((*NOBODY_SIGNED_IN, "token"))
+BOOK_SOMEWHERE = SIGNED_IN - {"no_tenant", "viewer", "other_viewer"}
+# The limits of a tenant are set from above: for our team, by the admins of the organisation.
+FROM_ABOVE = PLATFORM
+
+
+@dataclass(frozen=True)
+class Row:
+    """One verb at one address. ``no``: what a signed-in person gets who may not, ``but`` where it differs for one role.
+
+    ``csrf`` False: no session is used.
+    """
+
+    verb: str
+    url: str
+    may: frozenset[str]
+    ok: int = 200
+    no: int = 404
+    body: dict = field(default_factory=dict)
+    but: dict[str, int] = field(default_factory=dict)
+    csrf: bool = True
+
+    @property
+    def is_api(self) -> bool:
+        return self.url.startswith("/api/")
+
+    @property
+    def names_something(self) -> bool:
+        return bool(re.search(r"{\w+}", f"{self.url} {self.body}"))
+
+
+def reads(url: str, may: frozenset[str] = SIGNED_IN, **more) -> Row:
+    return Row("GET", url, may, **more)
+
+
+def writes(url: str, may: frozenset[str] = SIGNED_IN, ok: int = 302, **more) -> Row:
+    return Row("POST", url, may, ok, **more)
+
+
+PEOPLE = "/tenants/{tenant}/people/"
+ONE = "/api/v1/reservations/{reservation}/"
+WINDOW = "start={start}&end={end}"
+BOOKING = {
+    "tenant": "{tenant}", "pool": "{pool}", "profile": "1g.10gb", "start": "{start}", "end": "{end}",
+    "workload": {"name": "x", "command": ["x"]},
+}  # fmt: skip
+
+TABLE: dict[str, tuple[Row, ...]] = {
+    "health": (reads("/healthz", EVERYBODY),),
+    # ---- getting in
+    "account_login": (
+        reads("/sign-in/", NOT_IN_YET, no=302),
+        writes("/sign-in/", NOT_IN_YET, 422, no=302, body={"login": "x"}),
+    ),
+    "account_logout": (writes("/sign-out/", EVERYBODY),),
+    "account_reset_password": (
+        reads("/password/reset/", EVERYBODY),
+        writes("/password/reset/", EVERYBODY, 422, body={"email": "x"}),
+    ),
+    "account_reset_password_done": (reads("/password/reset/done/", EVERYBODY),),
+    "account_reset_password_from_key": (
+        reads("/password/reset/key/1-x/", EVERYBODY, ok=410),
+        writes("/password/reset/key/1-x/", EVERYBODY, 410),
+    ),
+    "account_reset_password_from_key_done": (reads("/password/reset/key/done/", EVERYBODY),),
+    "invitation": (
+        reads("/invitation/x/", EVERYBODY, ok=410),
+        writes("/invitation/x/", EVERYBODY, 410),
+    ),
+    "set_language": (writes("/language/", EVERYBODY, body={"language": "en"}),),
+    # ---- oneself
+    "profile": (reads("/profile/"), writes("/profile/", ok=422)),
+    "profile_password": (writes("/profile/password/", ok=422),),
+    "token_create": (writes("/profile/tokens/", ok=422),),
+    "token_revoke": (writes("/profile/tokens/{token_key}/revoke/", ITS_OWNER),),
+    # ---- people of a tenant
+    "people": (reads(PEOPLE, SEES_US),),
+    "people_invite": (writes(PEOPLE + "invite/", LEADS, 200, body={"email": "new@example.org", "role": "member"}),),
+    "people_role": (writes(PEOPLE + "{user}/role/", LEADS, body={"role": "viewer"}),),
+    "people_remove": (writes(PEOPLE + "{user}/remove/", LEADS),),
+    "people_disable": (writes(PEOPLE + "{user}/disable/", LEADS),),
+    "people_enable": (writes(PEOPLE + "{user}/enable/", LEADS),),
+    "people_reset": (writes(PEOPLE + "{user}/reset/", LEADS, 200),),
+    "invitation_withdraw": (writes("/tenants/{tenant}/invitations/{invitation}/withdraw/", LEADS),),
+    # ---- pages
+    "home": (reads("/"),),
+    "home_rail": (reads("/rail/"),),
+    "find": (reads("/find/"),),
+    "tenant_choose": (writes("/tenant/", SEES_US, body={"tenant": "{tenant}"}),),
+    "reserve": (reads("/reserve/", BOOK_SOMEWHERE, no=403), writes("/reserve/", BOOK_SOMEWHERE, 422, no=403)),
+    "reserve_preview": (reads("/reserve/preview/", BOOK_SOMEWHERE, no=403),),
+    "reservation_list": (reads("/reservations/"),),
+    "reservation": (reads("/reservations/R-{reservation}/", SEES_US),),
+    "reservation_release": (
+        reads("/reservations/R-{reservation}/release/", GIVES_BACK),
+        writes("/reservations/R-{reservation}/release/", GIVES_BACK, 303),
+    ),
+    "reservation_log": (reads("/reservations/R-{ended}/log/", SEES_US),),
+    "timeline": (reads("/timeline/"),),
+    "fleet": (reads("/fleet/"),),
+    "usage": (reads("/usage/?tenant={tenant}", SEES_US),),
+    "tenants": (reads("/tenants/"),),
+    "tenant_add": (reads("/tenants/add/", SOME_ADMIN), writes("/tenants/add/", SOME_ADMIN, 422)),
+    "tenant_quota": (writes("/tenants/{tenant}/quota/", FROM_ABOVE, 422),),
+    "tenant_budget": (writes("/tenants/{tenant}/budget/", FROM_ABOVE, 422),),
+    # ---- pools and nodes
+    "nodes": (reads("/nodes/", PLATFORM),),
+    "node_add": (reads("/nodes/add/", PLATFORM), writes("/nodes/add/", PLATFORM, 422)),
+    "pool_add": (reads("/nodes/pools/add/", PLATFORM), writes("/nodes/pools/add/", PLATFORM, 422)),
+    "pool": (reads("/nodes/pools/{pool}/", PLATFORM), writes("/nodes/pools/{pool}/", PLATFORM, 422)),
+    "node": (reads("/nodes/{node}/", PLATFORM),),
+    "node_token": (writes("/nodes/{node}/token/", PLATFORM, 200),),
+    "node_state": (writes("/nodes/{node}/state/", PLATFORM, body={"state": "cordoned"}),),
+    "node_retire": (writes("/nodes/{node}/retire/", PLATFORM, 409),),
+    "node_enrol": (writes("/agent/v1/enrol", EVERYBODY, 400, csrf=False),),
+    # ---- API
+    "api_me": (reads("/api/v1/me/"),),
+    "api_tenants": (reads("/api/v1/tenants/"),),
+    "api_pools": (reads("/api/v1/pools/"),),
+    "api_free": (reads("/api/v1/pools/{pool}/free/?" + WINDOW),),
+    "api_free_over_time": (reads("/api/v1/pools/{pool}/free-over-time/?profile=1g.10gb&since={start}"),),
+    "api_availability": (
+        reads("/api/v1/availability/?tenant={tenant}&pool={pool}&profile=1g.10gb&" + WINDOW, SEES_US),
+    ),
+    "api_reservations": (
+        reads("/api/v1/reservations/"),
+        reads("/api/v1/reservations/?tenant={tenant}", SEES_US),
+        writes("/api/v1/reservations/", MEMBERS, 201, body=BOOKING, but={"viewer": 409}),
+    ),
+    "api_reservation": (reads(ONE, SEES_US),),
+    "api_release": (writes(ONE + "release/", GIVES_BACK, 200),),
+    "api_cancel": (writes(ONE + "cancel/", GIVES_BACK, 200),),
+    "api_log": (reads(ONE + "log/", SEES_US),),
+    "api_fleet": (reads("/api/v1/fleet/"),),
+    "api_usage": (reads("/api/v1/usage/?tenant={tenant}&since=2026-11-01&until=2026-11-30", SEES_US),),
+    "api_schema": (reads("/api/schema/", EVERYBODY),),
+    "api_docs": (reads("/api/docs/", EVERYBODY),),
+}
+
+# Sockets: who is accepted. An agent proves itself by a credential in a header, which none of these people has.
+SOCKETS: dict[str, frozenset[str]] = {
+    "/live/": frozenset(SESSIONS),
+    "/agent/v1/socket": frozenset(),
+}
