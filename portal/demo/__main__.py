@@ -11,7 +11,7 @@ from pathlib import Path
 
 from portal.demo.lock import HomeInUse, HomeLock, stop_left_over
 from portal.demo.places import places_of
-from portal.demo.ports import PortBusy, choose_port
+from portal.demo.ports import PortBusy, choose_port, wanted_port
 from portal.demo.processes import StartCancelled, StartFailed
 from portal.demo.servers import ServerFailed
 from portal.demo.supervisor import Stack
@@ -41,7 +41,7 @@ def run() -> int:
 
     The handlers stay until the end: the stop is under way and bounded, and a second Ctrl-C must not tear it.
     """
-    port = choose_port(int(os.environ["PORT"]) if os.environ.get("PORT") else None)
+    port = choose_port(wanted_port(os.environ.get("PORT", "")))
     stack = Stack(HOME, port, password=os.environ.get("BERTH_DEMO_PASSWORD") or "berth-demo", tell=tell)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stack.cancelled.set())

@@ -75,7 +75,7 @@ def enrol(home: Path, node: SimulatedNode, url: str, token: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "agents", "enrol",
          "--portal", url, "--token", token, "--state", state, "--name", node.name],
-        env=_bare(), cwd=ROOT, capture_output=True, text=True, timeout=ENROL_SECONDS,
+        env=_bare(), cwd=ROOT, capture_output=True, text=True, timeout=ENROL_SECONDS, start_new_session=True,
     )  # fmt: skip
     if done.returncode:
         raise StartFailed(f"{node.name} could not join: {done.stderr.strip()[-800:]}")

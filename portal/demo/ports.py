@@ -7,7 +7,16 @@ LAST_PORT = 8099  # below 32768, where the kernel's own short-lived ports begin
 
 
 class PortBusy(RuntimeError):
-    """The port that was asked for is taken; the text says so."""
+    """The port that was asked for is taken or none; the text says so."""
+
+
+def wanted_port(text: str) -> int | None:
+    """A port that was asked for by name; None without a wish."""
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:6]) <= 65535:
+        raise PortBusy(f"PORT is a number from 1 to 65535, not {text[:40]!r}.")
+    return int(text)
 
 
 def is_free(port: int) -> bool:

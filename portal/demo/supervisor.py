@@ -120,6 +120,7 @@ class Stack:
             process = subprocess.Popen(
                 [sys.executable, "manage.py", *arguments],
                 env=self._environment, cwd=parts.ROOT, stdout=subprocess.PIPE, stderr=errors, text=True,
+                start_new_session=True,
             )  # fmt: skip
             written = self._outcome(process, arguments[0], timeout_seconds)
         if process.returncode:

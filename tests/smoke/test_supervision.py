@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from portal.demo.lock import HomeInUse
+from portal.demo.lock import HomeInUse, is_held
+from portal.demo.processes import StartCancelled
 from portal.demo.supervisor import Stack
 from tests.smoke.client import Client
 from tests.smoke.conftest import free_port, left_over
@@ -44,6 +45,20 @@ def test_a_second_stack_on_the_same_home_is_refused(stack):
     with pytest.raises(HomeInUse, match=stack.url):
         Stack(stack.home, free_port(), own_servers=True).start()
     assert _answers(stack)
+
+
+def test_a_start_that_is_given_up_halfway_leaves_nothing(tmp_path):
+    stack = Stack(tmp_path / "home", free_port(), own_servers=True)
+
+    def give_up(line: str) -> None:
+        if "valkey" in line:
+            stack.cancelled.set()
+
+    stack._tell = give_up
+    with pytest.raises(StartCancelled):
+        stack.start()
+    assert left_over(stack.home) == []
+    assert not is_held(stack.home)
 
 
 def test_stopping_leaves_nothing_and_starting_again_keeps_the_data(tmp_path):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from portal.demo.lock import HomeInUse, HomeLock, Running, is_held, started_at, stop_left_over, write_running
-from portal.demo.ports import PortBusy, choose_port
+from portal.demo.ports import PortBusy, choose_port, wanted_port
 from portal.demo.processes import Part, StartCancelled, StartFailed, spawn
 
 NEVER = threading.Event()
@@ -148,6 +148,14 @@ def test_a_port_that_was_asked_for_and_is_taken_is_refused_with_a_way_out():
         taken.listen()
         with pytest.raises(PortBusy, match="PORT="):
             choose_port(taken.getsockname()[1])
+
+
+@pytest.mark.parametrize("nonsense", ["abc", "0", "65536", "-1", "8000.5", "8" * 5000, "８０８０"])
+def test_a_port_that_is_none_is_refused_with_a_sentence(nonsense):
+    with pytest.raises(PortBusy, match="1 to 65535"):
+        wanted_port(nonsense)
+    assert wanted_port("") is None
+    assert wanted_port("8080") == 8080
 
 
 def test_without_a_wish_the_next_free_port_is_taken():
