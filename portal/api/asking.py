@@ -41,15 +41,18 @@ class WorkloadAsked(StrictSerializer):
         return environment
 
 
-class ReservationAsked(StrictSerializer):
-    """What runs is a ``workload`` or a ``template`` of the tenant. ``owner`` is for leads who act for a member."""
-
+class AvailabilityAsked(StrictSerializer):
     tenant = IdField()
     pool = IdField()
     profile = serializers.CharField(max_length=64)
     ranks = serializers.IntegerField(min_value=-MOST_COUNT, max_value=MOST_COUNT, required=False, default=1)
     start = InstantField()
     end = InstantField()
+
+
+class ReservationAsked(AvailabilityAsked):
+    """What runs is a ``workload`` or a ``template`` of the tenant. ``owner`` is for leads who act for a member."""
+
     owner = IdField(required=False)
     template = IdField(required=False)
     name = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
@@ -59,15 +62,6 @@ class ReservationAsked(StrictSerializer):
         if ("workload" in asked) == ("template" in asked):
             raise serializers.ValidationError(_("Give either a workload or a template."))
         return asked
-
-
-class AvailabilityAsked(StrictSerializer):
-    tenant = IdField()
-    pool = IdField()
-    profile = serializers.CharField(max_length=64)
-    ranks = serializers.IntegerField(min_value=-MOST_COUNT, max_value=MOST_COUNT, required=False, default=1)
-    start = InstantField()
-    end = InstantField()
 
 
 class FreeAsked(StrictSerializer):

@@ -15,8 +15,3 @@ def budgets_binding(tenant: Tenant) -> list[Budget]:
     """Budgets from the root down to the tenant."""
     rows = Budget.objects.filter(tenant_id__in=tenant.ancestor_ids)
     return list(rows.select_related("tenant").order_by("tenant__path"))
-
-
-def pools_open_to(tenant: Tenant) -> list[Pool]:
-    """Pools in which the tenant or one above it has a quota: where it may book at all."""
-    return list(Pool.objects.filter(quotas__tenant_id__in=tenant.ancestor_ids).distinct().order_by("name"))

@@ -8,9 +8,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject, cached_property
 from django.utils.translation import gettext_lazy as _
-from django_htmx.middleware import HtmxDetails
 
-from portal.accounts.models import User
+from portal.accounts.requests import SignedInRequest
 from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
 from portal.tenants.selectors import tenants_of
 
@@ -21,11 +20,9 @@ SESSION_KEY = "tenant"
 THEMES = ("light", "dark")
 
 
-class PageRequest(HttpRequest):
-    """The request of a signed-in person as the middlewares leave it: what views behind ``login_required`` get."""
+class PageRequest(SignedInRequest):
+    """What views get whose page has a shell."""
 
-    user: User
-    htmx: HtmxDetails
     berth_shell: "Shell"
 
 

@@ -31,11 +31,6 @@ def may_change(user: User, reservation: Reservation) -> bool:
     return may(user, reservation.tenant, needed)
 
 
-def leases_in(pools: Iterable[Pool], during: DateTimeTZRange) -> QuerySet[Lease]:
-    """Leases of these pools that overlap the window, whatever their state."""
-    return Lease.objects.filter(reservation__pool__in=pools, during__overlap=during)
-
-
 def peak_weight_held(tenant: Tenant, pool: Pool, during: DateTimeTZRange) -> int:
     """The most weight that the tenant's subtree holds at any one moment of the window."""
     rows = Lease.objects.filter(

@@ -11,7 +11,7 @@ from psycopg2.extras import DateTimeTZRange
 from portal.audit.models import AuditEntry
 from portal.quotas.errors import NotAllowed, QuotaRefused
 from portal.quotas.models import Budget, Quota
-from portal.quotas.selectors import pools_open_to, quotas_binding
+from portal.quotas.selectors import quotas_binding
 from portal.quotas.services import set_budget, set_quota
 from portal.reservations.errors import QuotaExceeded
 from portal.reservations.models import Lease, LeaseState, Reservation
@@ -50,12 +50,11 @@ def set_by(actor, tenant, pool, guaranteed, limit):
 
 def test_quotas_come_root_first_and_none_means_no_access(org, pool):
     root, team, project = org
-    assert quotas_binding(project, pool) == [] and pools_open_to(project) == []
+    assert quotas_binding(project, pool) == []
     make_quota(project, pool, 3)
     make_quota(root, pool, 14)
     assert [quota.tenant for quota in quotas_binding(project, pool)] == [root, project]
     assert [quota.tenant for quota in quotas_binding(team, pool)] == [root]
-    assert pools_open_to(project) == [pool]
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.MEMBER, Role.LEAD, Role.ADMIN])
