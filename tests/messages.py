@@ -26,8 +26,8 @@ LITERAL = re.compile(r"""\s*u?('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")\s*,?""", re.
 class Renewed(Catalog):
     """A catalogue whose head says what its readers need, and no date: the same texts are the same file."""
 
-    @property
-    def mime_headers(self) -> list[tuple[str, str]]:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def mime_headers(self) -> list[tuple[str, str]]:
         return [
             ("Project-Id-Version", "Berth"),
             ("Language", str(self.locale)),

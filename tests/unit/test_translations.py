@@ -1,6 +1,8 @@
 """Traditional Chinese is complete, true to the source and compiled. Needs no GNU gettext."""
 
+import ast
 import re
+from collections.abc import Iterator
 
 import pytest
 from babel.messages.catalog import Catalog
@@ -11,11 +13,13 @@ from django.utils.translation import gettext, ngettext, pgettext
 
 from tests.messages import (
     CATALOGUES,
+    ROOT,
     extract,
     messages_in_python,
     messages_in_template,
     read,
     renewed,
+    sources,
     untranslated,
 )
 
@@ -87,6 +91,41 @@ def test_the_extraction_knows_every_way_to_say_a_text():
     assert {(one.texts, one.context) for one in messages_in_template(html)} == {
         (("It's",), "a"), (("Kept",), None), (("One (1) %(a)s", "%(n)s, %(a)s"), None),
     }  # fmt: skip
+
+
+SENTENCE = re.compile(r"[A-Z“%]\S* [^\n]*[.?!]")
+# Agents and programs hear English: the socket of the nodes, the schema of the API, commands, the demo.
+IN_ENGLISH = ("portal/live/agent_", "portal/api/", "portal/demo/", "/management/")
+
+
+def _bare_sentences(source: str) -> Iterator[str]:
+    """Sentences outside gettext, docstrings, the log and errors of the programmer."""
+    tree = ast.parse(source)
+    aside: set[int] = set()
+    for node in ast.walk(tree):
+        called = node.func if isinstance(node, ast.Call) else None
+        name = getattr(called, "id", getattr(called, "attr", ""))
+        logged = isinstance(called, ast.Attribute) and getattr(called.value, "id", "") == "log"
+        if logged or name in {"ValueError", "RuntimeError"} or re.fullmatch(r"_|_?lazy|n?p?gettext(_\w+)?", name):
+            aside |= {id(inner) for inner in ast.walk(node)}
+        if isinstance(node, ast.Expr):
+            aside.add(id(node.value))
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in aside else None
+        if isinstance(text, str) and SENTENCE.fullmatch(text):
+            yield text
+
+
+def test_no_sentence_passes_gettext_by():
+    assert list(_bare_sentences("raise Refused('The pool is full.')\nsay(_('It fits now.'))")) == ["The pool is full."]
+    paths = [path.relative_to(ROOT).as_posix() for path in sources() if path.suffix == ".py"]
+    bare = {
+        path: found
+        for path in paths
+        if not any(part in path for part in IN_ENGLISH)
+        if (found := list(_bare_sentences((ROOT / path).read_text())))
+    }
+    assert bare == {}
 
 
 def test_the_catalogue_holds_exactly_the_texts_of_the_sources(template: Catalog, chinese: Catalog):
