@@ -222,7 +222,13 @@ REST_KNOX = {
 KNOX_TOKEN_MODEL = "accounts.ApiToken"
 # knox's own migrations would make the table of the model that ours replaces, and its foreign key stops every flush.
 MIGRATION_MODULES = {"knox": None}
-SPECTACULAR_SETTINGS = {"TITLE": "Berth", "VERSION": "1", "SERVE_INCLUDE_SCHEMA": False, "SWAGGER_UI_DIST": "SIDECAR"}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Berth",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+}
 
 # ---- languages, times, numbers
 LANGUAGE_CODE = "en"

@@ -24,7 +24,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
     """Who is signed in joins with one click; who is new takes a name and a password; a known address signs in first."""
     found = open_invitation(token)
     if found is None:
-        return render(request, "tenants/invitation_gone.html", status=410)
+        return render(request, "tenants/invitation_gone.html", status=404)
     if isinstance(request.user, User):
         return _join(request, request.user, token, found)
     known = User.objects.filter(email__iexact=found.email).exists()

@@ -86,13 +86,13 @@ TABLE: dict[str, tuple[Row, ...]] = {
     ),
     "account_reset_password_done": (reads("/password/reset/done/", EVERYBODY),),
     "account_reset_password_from_key": (
-        reads("/password/reset/key/1-x/", EVERYBODY, ok=410),
-        writes("/password/reset/key/1-x/", EVERYBODY, 410),
+        reads("/password/reset/key/1-x/", EVERYBODY, ok=404),
+        writes("/password/reset/key/1-x/", EVERYBODY, 404),
     ),
     "account_reset_password_from_key_done": (reads("/password/reset/key/done/", EVERYBODY),),
     "invitation": (
-        reads("/invitation/x/", EVERYBODY, ok=410),
-        writes("/invitation/x/", EVERYBODY, 410),
+        reads("/invitation/x/", EVERYBODY, ok=404),
+        writes("/invitation/x/", EVERYBODY, 404),
     ),
     "set_language": (writes("/language/", EVERYBODY, body={"language": "en"}),),
     # ---- oneself

@@ -1,6 +1,7 @@
 """The REST API as a program uses it: reading, booking with a key, refusals, giving back."""
 
 import datetime as dt
+import re
 
 import pytest
 from django.db import connection
@@ -288,4 +289,5 @@ def test_the_schema_and_its_page_are_served(client):
     assert page.status_code == 200
     assert "style-src 'self' 'unsafe-inline'" in page["Content-Security-Policy"]
     assert "script-src" not in page["Content-Security-Policy"]
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', page.content.decode())
     assert client.get("/api/docs/?script=").status_code == 200

@@ -151,7 +151,7 @@ def test_an_invitation_makes_somebody_new_a_member(client, team, lead, django_ca
     person = User.objects.get(email="new@example.org")
     assert (person.name, role_in(person, team)) == ("Nova", Role.MEMBER)
     assert client.get("/profile/").status_code == 200
-    assert Client().get(f"/invitation/{token}/").status_code == 410
+    assert Client().get(f"/invitation/{token}/").status_code == 404
 
 
 def test_somebody_known_joins_signed_in_and_never_loses_a_higher_role(client, team, lead):

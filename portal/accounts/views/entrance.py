@@ -46,7 +46,7 @@ class PasswordSetView(allauth_views.PasswordResetFromKeyView):
 
     def render_to_response(self, context: dict[str, Any], **options: Any) -> HttpResponse:
         if context.get("token_fail"):
-            options["status"] = 410
+            options["status"] = 404
         return super().render_to_response(context, **options)
 
 
