@@ -1,0 +1,78 @@
+"""What a page says when the link is lost and when it is back; and that what cannot be measured is never a zero."""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from portal.demo.supervisor import Stack
+from tests.e2e.pages import running_of
+from tests.e2e.visitors import Visitors
+from tests.e2e.witness import Witness
+
+pytestmark = [pytest.mark.browser, pytest.mark.stack]
+LATE_MS, OFFLINE_MS, BACK_MS = 15_000, 45_000, 20_000
+UNMEASURED_FRAMES = 3
+
+
+def test_a_lost_link_is_told_and_one_that_is_back_brings_what_is_true_now(visitors: Visitors, stack: Stack):
+    with visitors.page("rosa") as page:
+        witness = Witness(page)
+        witness.open(running_of(stack, "rosa"))
+        link, banner = page.locator(".side .pulse"), page.locator("[data-offline]")
+        expect(link).to_have_text("Live, 1 s")
+        expect(banner).to_be_hidden()
+        with _web_down(stack):
+            expect(link).to_have_text("Late", timeout=LATE_MS)
+            expect(banner).to_be_hidden()
+            expect(banner).to_be_visible(timeout=OFFLINE_MS)
+            expect(link).to_have_text("Offline")
+            expect(banner).to_contain_text(re.compile(r"Values are from \d\d:\d\d:\d\d\. Your containers keep run"))
+            assert _newest_points(page) == {""}
+        asked = len(witness.requests)
+        page.get_by_role("button", name="Try now").click()
+        expect(banner).to_be_hidden(timeout=BACK_MS)
+        expect(link).to_have_text("Live, 1 s")
+        witness.next_frame()
+        fetched = [request for request in witness.requests[asked:] if "/reservations/" in request.url]
+        assert len(fetched) == 1
+        assert fetched[0].headers["hx-request"] == "true"
+        assert "" not in _newest_points(page)
+
+
+def test_what_cannot_be_measured_is_never_shown_as_zero(visitors: Visitors, stack: Stack):
+    """The A100 has no metrics of a slice: the driver says so, the frame carries null, the page says it in words."""
+    with visitors.page("jonas") as page:
+        witness = Witness(page)
+        witness.open(running_of(stack, "jonas"))
+        util = page.locator("[data-value$=':util']").first
+        for _frame in range(UNMEASURED_FRAMES):
+            assert re.search(r'"l\d+:util": ?null', witness.next_frame())
+            expect(util).to_have_text("not measurable")
+            expect(util.locator("xpath=..")).to_have_class(re.compile(r"\bunmeasured\b"))
+        expect(page.locator("svg.plot[data-live$=':util']")).to_have_class(re.compile(r"\bunmeasured\b"))
+        expect(page.locator("[data-value$=':mem']").first).to_have_text(re.compile(r"^\d+\.\d$"))
+
+
+@contextmanager
+def _web_down(stack: Stack) -> Iterator[None]:
+    """The portal's web process is gone, and is back, answering, at the end."""
+    web = stack.part("web")
+    web.stop()
+    try:
+        yield
+    finally:
+        web.spawn()
+        web.wait_ready(threading.Event())
+
+
+def _newest_points(page: Page) -> set[str]:
+    """The last point of each chart that measures something: "" is a gap."""
+    return set(
+        page.eval_on_selector_all(
+            "svg.plot[data-live]", "charts => charts.map((chart) => chart.dataset.v.split(',').at(-1))"
+        )
+    )
