@@ -16,16 +16,21 @@ from portal.accounts.requests import number_in
 from portal.ledger.folding import Day, days_of, midnight
 from portal.reservations.canvas import Frame
 from portal.reservations.templatetags.berth_format import day as day_words
+from portal.reservations.templatetags.berth_format import moment
 
 Zoom = Literal["day", "week", "month"]
 ZOOMS: dict[str, Zoom] = {"day": "day", "week": "week", "month": "month"}
 SORTS = ("window", "lease", "tenant", "profile", "where", "state")
+BEHIND = dt.timedelta(hours=6)
 EARLIEST, LATEST = dt.date(2000, 1, 1), dt.date(2999, 12, 1)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """``date`` is any day in what is shown; ``page`` counts groups of nodes from 1; ``sort`` may begin with a minus."""
+    """``date`` is any day in what is shown; ``page`` counts groups of nodes from 1; ``sort`` may begin with a minus.
+
+    ``rolling`` is the day around now: what has run lately and what comes next, whatever the hour.
+    """
 
     zoom: Zoom
     date: dt.date
@@ -36,6 +41,7 @@ class Asked:
     sort: str
     page: int
     zone: zoneinfo.ZoneInfo
+    rolling: bool = False
 
     @property
     def first(self) -> dt.date:
@@ -54,6 +60,9 @@ class Asked:
 
     @property
     def frame(self) -> Frame:
+        if self.rolling:
+            since = _even_hour(timezone.now().astimezone(self.zone) - BEHIND)
+            return Frame(since, since + dt.timedelta(days=1))
         return Frame(midnight(self.first, self.zone), midnight(self.last + dt.timedelta(days=1), self.zone))
 
     @property
@@ -72,22 +81,27 @@ class Asked:
         if self.zoom == "week":
             ends = {"first": day_words(self.frame.since), "last": day_words(self.days[-1].since)}
             return _("%(first)s to %(last)s") % ends
+        if self.rolling:
+            return _("%(first)s to %(last)s") % {
+                "first": moment(self.frame.since.astimezone(self.zone)),
+                "last": moment(self.frame.until.astimezone(self.zone)),
+            }
         return day_words(self.frame.since)
 
     @property
     def earlier(self) -> "Asked":
-        return replace(self, date=self.first - dt.timedelta(days=1), page=1)
+        return replace(self, date=self.first - dt.timedelta(days=1), page=1, rolling=False)
 
     @property
     def later(self) -> "Asked":
-        return replace(self, date=self.last + dt.timedelta(days=1), page=1)
+        return replace(self, date=self.last + dt.timedelta(days=1), page=1, rolling=False)
 
     @property
     def today(self) -> "Asked":
-        return replace(self, date=timezone.localdate(), page=1)
+        return replace(self, date=timezone.localdate(), page=1, rolling=self.zoom == "day")
 
     def zoomed(self, zoom: Zoom) -> "Asked":
-        return replace(self, zoom=zoom)
+        return replace(self, zoom=zoom, rolling=zoom == "day" and self.date == timezone.localdate())
 
     def sorted_by(self, column: str) -> "Asked":
         """By this column, or the other way round where it is that already."""
@@ -96,7 +110,8 @@ class Asked:
     @property
     def query(self) -> str:
         """The address of exactly this, after the question mark; what is the default is left out."""
-        shown = {"zoom": self.zoom, "date": self.date.isoformat(), "pool": self.pool_id, "node": self.node_id}
+        date = None if self.rolling else self.date.isoformat()
+        shown = {"zoom": self.zoom, "date": date, "pool": self.pool_id, "node": self.node_id}
         shown |= {"mine": 1 if self.mine else None, "view": "table" if self.table else None}
         shown |= {"sort": self.sort if self.sort != "window" else None, "page": self.page if self.page > 1 else None}
         return urlencode({name: value for name, value in shown.items() if value is not None})
@@ -105,9 +120,12 @@ class Asked:
 def asked(query: QueryDict) -> Asked:
     """Read an address; what makes no sense falls back to today, the day, everything."""
     sort = query.get("sort", "")
+    zoom = ZOOMS.get(query.get("zoom", ""), "day")
+    date = _date(query.get("date", ""))
     return Asked(
-        zoom=ZOOMS.get(query.get("zoom", ""), "day"),
-        date=_date(query.get("date", "")),
+        zoom=zoom,
+        date=date or timezone.localdate(),
+        rolling=zoom == "day" and date is None,
         pool_id=number_in(query.get("pool", "")),
         node_id=number_in(query.get("node", "")),
         mine=query.get("mine") == "1",
@@ -118,9 +136,13 @@ def asked(query: QueryDict) -> Asked:
     )
 
 
-def _date(text: str) -> dt.date:
+def _date(text: str) -> dt.date | None:
     try:
         date = dt.date.fromisoformat(text)
     except ValueError:
-        return timezone.localdate()
-    return date if EARLIEST <= date <= LATEST else timezone.localdate()
+        return None
+    return date if EARLIEST <= date <= LATEST else None
+
+
+def _even_hour(when: dt.datetime) -> dt.datetime:
+    return when.replace(hour=when.hour - when.hour % 2, minute=0, second=0, microsecond=0)
