@@ -230,6 +230,8 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const box of document.querySelectorAll(".cv-in")) scrollToNow(box);
   for (const box of document.querySelectorAll("#toasts [data-fades]")) setTimeout(() => box.remove(), 8000);
 });
+// a phone that is turned, or a window made narrow: what was all in view now scrolls
+window.addEventListener("resize", () => { for (const box of document.querySelectorAll(".cv-in")) scrollToNow(box); });
 document.addEventListener("htmx:afterSettle", (event) => wire(event.detail.elt.parentElement ?? document));
 document.addEventListener("htmx:beforeSwap", (event) => {
   if (!/\/sign-in\//.test(event.detail.xhr.responseURL)) return;
