@@ -1,6 +1,6 @@
 """Taking in what an agent reports: guarded changes of lease states, ledger rows, and nothing that does not fit.
 
-The same event told twice is one row. Locks the leases concerned, then the node row, never a pool.
+The same event told twice is one row. Locks the lease concerned, then its reservation, then the node row, never a pool.
 """
 
 import datetime as dt

@@ -10,7 +10,7 @@ from portal.accounts.models import User
 from portal.audit.services import record_change
 from portal.inventory.models import Pool
 from portal.reservations.booking import lock_pool
-from portal.reservations.ending import close_reservation, withdraw_leases
+from portal.reservations.ending import WITHDRAWABLE, close_reservation, lock_reservations, withdraw_leases
 from portal.reservations.errors import StateConflict
 from portal.reservations.models import OPEN, Lease, LeaseState, Reservation, State
 
@@ -18,13 +18,14 @@ from portal.reservations.models import OPEN, Lease, LeaseState, Reservation, Sta
 def release_reservation(*, reservation: Reservation, actor: User) -> Reservation:
     """Give everything back: cancelled when no lease has started, else stopped now and ended once the agent says free.
 
-    Locks the pool, then the leases by id. Doing it twice is refused as a conflict with the state it is in.
+    Locks the pool, then the leases by id, then the reservation. Doing it twice is refused as a conflict with the state it is in.
     """
     with transaction.atomic():
         lock_pool(reservation.pool_id)
         leases = list(Lease.objects.select_for_update(no_key=True).filter(reservation=reservation).order_by("pk"))
+        lock_reservations([reservation.pk])
         reservation = Reservation.objects.select_related("tenant").get(pk=reservation.pk)
-        if reservation.state not in OPEN or all(lease.state == LeaseState.STOPPING for lease in leases):
+        if reservation.state not in OPEN or not any(lease.state in WITHDRAWABLE for lease in leases):
             raise StateConflict(
                 _("%(number)s is %(state)s already.")
                 % {"number": reservation.number, "state": reservation.get_state_display()}

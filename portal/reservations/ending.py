@@ -1,4 +1,9 @@
-"""How leases and reservations come to rest. Call under the pool's lock or with the leases locked."""
+"""How leases and reservations come to rest. Call under the pool's lock or with the leases locked.
+
+Leases are locked before their reservation, and both before the node rows.
+"""
+
+from collections.abc import Iterable
 
 from django.utils import timezone
 
@@ -39,8 +44,15 @@ def withdraw_leases(leases: list[Lease]) -> None:
         )
 
 
+def lock_reservations(reservation_ids: Iterable[int]) -> None:
+    """In id order, after their leases: of two ranks that come to rest at once, the second sees the first at rest."""
+    rows = Reservation.objects.select_for_update(no_key=True).filter(pk__in=reservation_ids).order_by("pk")
+    list(rows.values_list("pk", flat=True))
+
+
 def close_reservation(reservation_id: int) -> None:
-    """End the reservation once none of its leases is live; its reason is the gravest of its ranks'."""
+    """End the reservation once none of its leases is live; its reason is the gravest of its ranks'. Locks its row."""
+    lock_reservations([reservation_id])
     leases = list(Lease.objects.filter(reservation_id=reservation_id))
     if any(lease.state in LIVE for lease in leases):
         return

@@ -46,6 +46,8 @@ def stopping(lease: Lease, event: LeaseEvent, received_at: dt.datetime) -> bool:
 
 def freed(lease: Lease, event: LeaseEvent, received_at: dt.datetime) -> bool:
     reason = event.reason or "window_over"
+    if reason == "window_over" and lease.active_at is None:
+        reason = "not_started"
     if reason == "exited" and event.exit_code:
         reason = "exit_failed"
     return _end(lease, event, LeaseState.ENDED, reason, received_at)

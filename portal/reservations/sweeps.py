@@ -12,7 +12,7 @@ from portal.audit.services import record_change
 from portal.inventory.models import Node, NodeState
 from portal.inventory.services import raise_generations
 from portal.reservations.booking import lock_pool
-from portal.reservations.ending import close_reservation, withdraw_leases
+from portal.reservations.ending import close_reservation, lock_reservations, withdraw_leases
 from portal.reservations.models import OPEN, IdempotencyKey, Lease, LeaseState, Reservation
 
 MOST_ROWS = 200
@@ -39,9 +39,9 @@ def _freeze_pool(pool_id: int, due, now: dt.datetime) -> int:
 
 
 def end_overdue(now: dt.datetime | None = None) -> int:
-    """Withdraw leases that are past a deadline: the window's end, or a start that never came; returns how many.
+    """Withdraw leases that are past a deadline: the window's end, a start that never came, a stop that never ended.
 
-    A silent node's leases stay as they are: silence is not freedom.
+    Returns how many. A silent node's slices stay its own: silence is not freedom.
     """
     now = now or timezone.now()
     late = now - settings.STARTING_DEADLINE
@@ -60,13 +60,31 @@ def end_overdue(now: dt.datetime | None = None) -> int:
         by_pool.setdefault(pool_id, []).append(lease_id)
     for pool_id, lease_ids in sorted(by_pool.items()):
         _withdraw(pool_id, lease_ids, now)
-    return sum(map(len, by_pool.values()))
+    return sum(map(len, by_pool.values())) + _recheck_stopping(now)
+
+
+@transaction.atomic
+def _recheck_stopping(now: dt.datetime) -> int:
+    """An agent that said *stopping* and lost its journal never says *freed*: from this generation on its reports decide.
+
+    What is still on the device then keeps its span, as after any withdrawal.
+    """
+    stuck = Lease.objects.filter(
+        state=LeaseState.STOPPING, withdrawn_generation__isnull=True, stopping_at__lt=now - settings.STARTING_DEADLINE
+    )
+    rows = stuck.select_for_update(no_key=True, of=("self",)).order_by("pk").select_related("gpu")
+    nodes = {lease.pk: lease.gpu.node_id for lease in rows[:MOST_ROWS]}
+    for node_id, generation in raise_generations(set(nodes.values())).items():
+        mine = [lease_id for lease_id, holder in nodes.items() if holder == node_id]
+        Lease.objects.filter(pk__in=mine, state=LeaseState.STOPPING).update(withdrawn_generation=generation)
+    return len(nodes)
 
 
 @transaction.atomic
 def _withdraw(pool_id: int, lease_ids: list[int], now: dt.datetime) -> None:
     lock_pool(pool_id)
     leases = list(Lease.objects.select_for_update(no_key=True).filter(pk__in=lease_ids).order_by("pk"))
+    lock_reservations({lease.reservation_id for lease in leases})
     for lease in leases:
         reason = "not_started" if lease.active_at is None else "window_over"
         Lease.objects.filter(pk=lease.pk, end_reason="").update(end_reason=reason)

@@ -222,6 +222,44 @@ def test_overdue_leases_are_withdrawn_and_a_start_that_never_came_is_named(place
     assert (reservation.state, reservation.end_reason) == ("ended", "no_show")
 
 
+def test_a_window_that_passed_before_the_agent_could_start_is_no_completed_one(place):
+    reservation = book(place, hours=0.02)
+    lease = reservation.leases.get()
+    apply_report(lease.gpu.node_id, Report(1, (), (_freed(lease),), ()), lease.during.upper)
+    reservation.refresh_from_db()
+    assert (reservation.state, reservation.end_reason) == ("ended", "no_show")
+
+
+def _freed(lease):
+    at = lease.during.upper.timestamp()
+    return LeaseEvent(event_id(lease.pk, "freed"), lease.pk, "freed", at, reason="window_over")
+
+
+def test_a_stop_that_its_agent_forgot_is_over_once_a_report_shows_nothing_of_it(place):
+    lease = book(place).leases.get()
+    tell(lease, "active", lease.during.lower)
+    tell(lease, "stopping", timezone.now())
+    later = timezone.now() + dt.timedelta(minutes=10)
+    assert (end_overdue(), end_overdue(now=later), end_overdue(now=later)) == (0, 1, 0)
+    lease.refresh_from_db()
+    shown = PresentSlice(lease.gpu.uuid, lease.span.lower, 1, "MIG-1", None)
+    for present, state in (((shown,), "stopping"), ((), "ended")):
+        apply_report(lease.gpu.node_id, Report(lease.withdrawn_generation, present, (), ()), later)
+        lease.refresh_from_db()
+        assert lease.state == state
+
+
+def test_a_gang_whose_last_rank_is_stopping_cannot_be_released_again(place):
+    reservation = book(place, ranks=2)
+    first, second = reservation.leases.order_by("rank")
+    for lease in (first, second):
+        tell(lease, "active", lease.during.lower)
+    tell(first, "freed", timezone.now(), reason="exited")
+    tell(second, "stopping", timezone.now())
+    with pytest.raises(StateConflict):
+        release_reservation(reservation=reservation, actor=place["owner"])
+
+
 def test_a_silent_node_takes_no_bookings_and_frees_nothing(place):
     lease = book(place).leases.get()
     node = lease.gpu.node
