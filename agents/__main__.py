@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(settings: RunSettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    identity = read_identity(settings.state)
+    identity = read_identity(settings.state, settings.portal)
     lock = _sole_agent(settings.state)
     try:
         engine, spec = _engine(settings, identity)

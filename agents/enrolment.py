@@ -47,10 +47,12 @@ def enrol(portal: str, token: str, state: Path, name: str | None) -> Identity:
     return identity
 
 
-def read_identity(state: Path) -> Identity:
+def read_identity(state: Path, portal: str = "") -> Identity:
+    """Who this node is; ``portal`` is where its portal has moved since, "" where it has not."""
     path = state / "identity.json"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Identity)
+        identity = msgspec.json.decode(path.read_bytes(), type=Identity)
+        return msgspec.structs.replace(identity, portal=portal or identity.portal)
     except FileNotFoundError as error:
         raise EnrolmentFailed(
             f"This node has not joined a portal. Run: python -m agents enrol --portal URL --token T --state {state}"

@@ -23,6 +23,7 @@ class RunSettings:
     user: str = "1000:1000"
     driver_seconds: float = 30.0
     stop_workloads: bool = False
+    portal: str = ""
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -36,6 +37,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     _option(enrol, "name", help="how this node calls itself; its host name when left out")
     run = verbs.add_parser("run", help="serve this node's GPUs")
     _option(run, "state", help="folder for this node's identity and journal")
+    _option(run, "portal", help="address of the portal, where it has moved since this node joined")
     _option(run, "simulate", help="file of a simulated node, to work without a GPU")
     _option(run, "engine", choices=ENGINES, help="what runs workloads: podman, or process (no isolation)")
     _option(run, "cdi-dir", help="folder of the CDI spec, /etc/cdi when left out")
@@ -63,7 +65,7 @@ def run_settings(options: argparse.Namespace) -> RunSettings:
         podman_url=options.podman_url or os.environ.get("CONTAINER_HOST", ""),
         pull=options.pull, network=options.network or "none",
         user=options.user or "1000:1000", driver_seconds=driver_seconds,
-        stop_workloads=options.stop_workloads)
+        stop_workloads=options.stop_workloads, portal=_address(options.portal) if options.portal else "")
 
 
 def _state(options: argparse.Namespace) -> Path:
@@ -74,11 +76,16 @@ def _state(options: argparse.Namespace) -> Path:
 
 def enrol_settings(options: argparse.Namespace) -> tuple[str, str, Path]:
     """Portal, token, state folder; raises ValueError with a sentence for one that is missing."""
-    if not options.portal or not options.portal.startswith(("http://", "https://")):
-        raise ValueError("Give the portal's address with --portal, as https://berth.example.org.")
+    portal = _address(options.portal)
     if not options.token:
         raise ValueError("Give the enrolment token with --token; the portal shows it when a node is added.")
-    return options.portal.rstrip("/"), options.token, _state(options)
+    return portal, options.token, _state(options)
+
+
+def _address(portal: str | None) -> str:
+    if not portal or not portal.startswith(("http://", "https://")):
+        raise ValueError("Give the portal's address with --portal, as https://berth.example.org.")
+    return portal.rstrip("/")
 
 
 def _option(parser: argparse.ArgumentParser, name: str, **more: object) -> None:

@@ -31,7 +31,7 @@ def valkey(places: Places) -> Part:
 
 def web(places: Places, environment: Environment, port: int, answers: Callable[[Part], bool]) -> Part:
     arguments = ["uvicorn", "portal.asgi:application", "--host", "127.0.0.1", "--port", str(port),
-                 "--no-access-log", "--timeout-graceful-shutdown", "5"]  # fmt: skip
+                 "--no-access-log", "--timeout-graceful-shutdown", "5", "--ws-max-size", str(2 << 20)]  # fmt: skip
     return _python("web", places, environment, arguments, answers)
 
 
@@ -46,10 +46,11 @@ def beat(places: Places, environment: Environment) -> Part:
     return _python("beat", places, environment, arguments, lambda part: part.said("beat: Starting"))
 
 
-def agent(places: Places, node: SimulatedNode) -> Part:
-    """As on a real node, it gets nothing of the portal's environment: what it knows came with its enrolment."""
+def agent(places: Places, node: SimulatedNode, url: str) -> Part:
+    """As on a real node, it gets nothing of the portal's environment: what it knows came with its enrolment, and the
+    address, since another start may take another port."""
     state = node_state(places.home, node)
-    arguments = ["agents", "run", "--state", str(state), "--simulate", str(state / "machine.json"),
+    arguments = ["agents", "run", "--portal", url, "--state", str(state), "--simulate", str(state / "machine.json"),
                  "--engine", "process", "--stop-workloads"]  # fmt: skip
     return _python(f"node {node.name}", places, _bare(), arguments, lambda _: True)
 

@@ -185,7 +185,7 @@ class Stack:
         with ThreadPoolExecutor() as side_by_side:
             list(side_by_side.map(lambda each: parts.enrol(self.home, each[0], self.url, each[1]), joining))
         for node in self.nodes:
-            self._spawn(parts.agent(self._places, node))
+            self._spawn(parts.agent(self._places, node, self.url))
         names = ",".join(node.name for node in self.nodes)
         if names:
             self._step("nodes ready", "nodes_ready", names, "--since", str(since), "--seconds", str(NODES_SECONDS))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.enrolment import enrol, read_identity
 from agents.protocol import VERSION
 from agents.settings import parse, run_settings
 
@@ -105,3 +106,10 @@ def test_the_process_engine_is_never_a_default(monkeypatch):
     monkeypatch.setenv("BERTH_AGENT_ENGINE", "magic")
     with pytest.raises(ValueError, match="podman or process"):
         run_settings(parse(["run", "--state", "x"]))
+
+
+def test_an_agent_follows_its_portal_to_another_address(door, tmp_path):
+    enrol(door, "good", tmp_path, "n7")
+    moved = run_settings(parse(["run", "--state", str(tmp_path), "--portal", "https://berth.example.org/"])).portal
+    assert read_identity(tmp_path).portal == door
+    assert read_identity(tmp_path, moved).socket_url() == "wss://berth.example.org/agent/v1/socket"
