@@ -82,7 +82,7 @@ class Starter:
             return
         present.changed()
         again = present.of(lease)
-        if got is None and again is not None and not again.alive:
+        if got is None and again is not None and (again.ending or not again.alive):
             self._book.stop(progress, EXITED, now)
             return
         self._engine.kill(running)

@@ -16,7 +16,10 @@ class WorkloadRefused(EngineError):
 
 @dataclass(frozen=True)
 class Running:
-    """A workload that exists on this node and carries our label, running or not."""
+    """A workload that exists on this node and carries our label, running or not.
+
+    ``ending``: its command has ended and what it left behind is being cleared; it counts as alive until that is done.
+    """
 
     lease_id: int
     attempt: int
@@ -24,6 +27,7 @@ class Running:
     alive: bool
     exit_code: int | None = None
     pids: tuple[int, ...] = ()
+    ending: bool = False
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,8 @@ def main() -> int:
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         os.write(ready, f"error {error}".encode()[:4096])
         return 1
-    os.write(ready, b"ready")
+    with contextlib.suppress(BrokenPipeError):  # the agent died meanwhile; its next one finds the workload on disk
+        os.write(ready, b"ready")
     os.close(ready)
     keeper.keep(child)
     return 0

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from agents.diskfiles import write_atomically
 from agents.protocol import DesiredLease
 
 _START_SECONDS = 15.0
+_CLEAR_SECONDS = 2.0
 _ROOT = Path(__file__).resolve().parents[2]
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -115,13 +117,14 @@ class ProcessEngine:
         if pids is not None and pids.child_lives():
             send_group(pids.child, signal.SIGKILL)
         if pids is None or not pids.keeper_lives():
-            for pid in with_environment("BERTH_WORKLOAD", str(self._folder / running.name)):
-                send(pid, signal.SIGKILL)
+            self._kill_marked(running.name)
 
     def remove(self, running: Running) -> None:
         current = self._read(self._folder / running.name)
         if current is not None and current.alive:
             raise EngineError(f"Workload {running.name} still runs.")
+        if self._kill_marked(running.name):
+            raise EngineError(f"Workload {running.name} left processes behind; they are being killed.")
         self._meter.forget(running.name)
         shutil.rmtree(self._folder / running.name, ignore_errors=True)
 
@@ -160,9 +163,23 @@ class ProcessEngine:
             return
         keeper.kill()
         keeper.wait()
+        self._clear_marked(folder.name)
         if word.startswith("error "):
             raise WorkloadRefused(f"The command cannot be started: {word.removeprefix('error ')}")
         raise EngineError(f"The keeper of the workload did not start: {_end_of(folder / 'keeper.log')}")
+
+    def _kill_marked(self, name: str) -> bool:
+        """KILL what carries the workload's mark without a keeper above it; whether there was any."""
+        left = with_environment("BERTH_WORKLOAD", str(self._folder / name))
+        for pid in left:
+            send(pid, signal.SIGKILL)
+        return bool(left)
+
+    def _clear_marked(self, name: str) -> None:
+        """The same until none is left: a workload may kill its keeper and fork while it is being looked for."""
+        give_up_at = time.monotonic() + _CLEAR_SECONDS
+        while self._kill_marked(name) and time.monotonic() < give_up_at:
+            select.select([], [], [], 0.02)
 
     def _read(self, folder: Path, children: dict[int, list[int]] | None = None) -> Running | None:
         """The workload of a folder; None when it never came to a process."""
@@ -171,12 +188,11 @@ class ProcessEngine:
         if pids is None or not (lease_id.isdigit() and attempt.isdigit()):
             return None
         alive = not (folder / "exit.json").exists() and (pids.child_lives() or pids.keeper_lives())
-        below: tuple[int, ...] = ()
-        if alive:
-            whole = pids.keeper_lives()
-            below = descendants(pids.keeper, children) if whole else (pids.child, *descendants(pids.child, children))
-        return Running(int(lease_id), int(attempt), folder.name, alive,
-                       None if alive else _exit_code(folder / "exit.json"), below)
+        if not alive:
+            return Running(int(lease_id), int(attempt), folder.name, False, _exit_code(folder / "exit.json"))
+        whole = pids.keeper_lives()
+        below = descendants(pids.keeper, children) if whole else (pids.child, *descendants(pids.child, children))
+        return Running(int(lease_id), int(attempt), folder.name, True, pids=below, ending=not pids.child_lives())
 
     def _pids(self, name: str) -> _Pids | None:
         try:

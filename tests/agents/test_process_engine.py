@@ -1,8 +1,11 @@
 """The process runtime: real processes, found again by disk and start time, capped and cleared whole."""
 
+import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -10,7 +13,7 @@ from agents.containers import logfiles
 from agents.containers.contract import EngineError, WorkloadRefused
 from agents.containers.logfiles import LogWriter, read_log
 from agents.containers.process import ProcessEngine
-from agents.containers.processes import start_ticks
+from agents.containers.processes import start_ticks, with_environment
 from tests.agents.fake_portal import wait_for
 
 DEVICE = "MIG-00000000-0000-5000-8000-000000000000"
@@ -77,6 +80,43 @@ def test_killing_reaches_everything_even_when_the_keeper_is_gone(node, engine):
     assert running.alive
     engine.kill(running)
     wait_for(lambda: [start_ticks(pid) for pid in pids] == [None, None], 5)
+
+
+def test_a_workload_that_kills_its_keeper_at_once_leaves_nothing_behind(node, engine):
+    lease = node.lease(10, command=("sh", "-c", "kill -9 $PPID; sleep 600"))
+    with contextlib.suppress(EngineError):  # the keeper may be quick enough to say ready before it dies
+        engine.kill(engine.start(lease, DEVICE))
+    wait_for(lambda: with_environment("BERTH_WORKLOAD", str(node.state / "workloads" / "10-0")) == (), 5)
+
+
+def test_what_outlives_keeper_and_command_is_killed_before_the_workload_is_removed(node, engine):
+    engine.start(node.lease(11, command=RUNAWAY), DEVICE)
+    (running,) = wait_for(lambda: len(engine.running()[0].pids) == 2 and engine.running(), 5)
+    facts = json.loads((node.state / "workloads" / "11-0" / "child.json").read_text())
+    os.kill(facts["keeper_pid"], signal.SIGKILL)
+    os.kill(facts["pid"], signal.SIGKILL)
+    (left,) = (pid for pid in running.pids if pid != facts["pid"])
+    wait_for(ended(engine), 5)
+    with pytest.raises(EngineError, match="left processes behind"):
+        engine.remove(running)
+    wait_for(lambda: start_ticks(left) is None, 5)
+    engine.remove(running)
+    assert engine.running() == ()
+
+
+def test_a_keeper_whose_agent_died_before_its_word_goes_on(node, engine):
+    folder = node.state / "workloads" / "12-0"
+    (folder / "home").mkdir(parents=True)
+    spec = {"lease_id": 12, "command": ["echo", "on"], "environment": {}, "cpus": None, "memory_mib": None}
+    (folder / "spec.json").write_text(json.dumps(spec))
+    nobody_reads, ready = os.pipe()
+    os.close(nobody_reads)
+    command = [sys.executable, "-m", "agents.containers.keeper", str(folder), str(ready)]
+    keeper = subprocess.run(command, pass_fds=(ready,), stderr=subprocess.PIPE, timeout=20, check=False)
+    os.close(ready)
+    assert (keeper.returncode, keeper.stderr) == (0, b"")
+    (found,) = engine.running()
+    assert (found.alive, found.exit_code, engine.log(found, 0, 100)) == (False, 0, (0, b"on\n"))
 
 
 def test_a_flood_of_output_is_capped_and_its_end_is_kept(node, engine, tmp_path):

@@ -190,6 +190,16 @@ def test_a_withdrawal_that_arrives_in_the_middle_of_a_start_leaves_no_workload_a
     assert not house.node.workloads()
 
 
+def test_a_workload_that_ends_at_once_and_leaves_processes_is_run_once_and_cleared(house):
+    runs = house.node.state / "runs"
+    command = f"echo once >> {runs}; for n in $(seq 40); do setsid sleep 600 & done; exit 3"
+    house.want(house.node.lease(13, command=("sh", "-c", command)))
+    house.until(13, "freed")
+    assert (house.last(13).reason, house.last(13).exit_code, house.last(13).detail) == ("exited", 3, "")
+    assert runs.read_text().split() == ["once"]
+    assert house.node.instances() == set()
+
+
 def test_a_driver_that_hangs_holds_nobody_up_and_no_workload_outlives_its_lease(house):
     lease = house.node.lease(11, seconds=100)
     house.want(lease)
