@@ -10,7 +10,7 @@ from psycopg2.extras import DateTimeTZRange, NumericRange
 from agents.drivers.simulator.models import load_models
 from portal.accounts.models import User
 from portal.inventory.models import Gpu, Node, Pool, Profile
-from portal.inventory.reported import default_weight
+from portal.inventory.profiles import default_weight
 from portal.ledger.models import LedgerEntry
 from portal.quotas.models import Budget, Period, Quota
 from portal.reservations.models import Lease, LeaseState, Reservation, State

@@ -9,7 +9,7 @@ from portal import events
 from portal.accounts.models import User
 from portal.audit.services import record_change
 from portal.inventory.errors import EnrolmentRefused, InventoryRefused
-from portal.inventory.models import EnrolmentToken, Node, NodeState
+from portal.inventory.models import EnrolmentToken, Gpu, Node, NodeState, Pool
 from portal.inventory.tokens import new_token, token_hash
 
 
@@ -55,7 +55,12 @@ def node_of_credential(credential: str) -> Node | None:
 
 @transaction.atomic
 def retire_node(*, actor: User, node: Node) -> Node:
-    """Take a node out for good: its credential is void at once. Refused while leases are bound to it."""
+    """Take a node out for good: its credential is void at once. Refused while leases are bound to it.
+
+    Locks the pools of its GPUs, then the node: no booking can bind a lease to it meanwhile.
+    """
+    pools = Gpu.objects.filter(node=node, pool__isnull=False).values("pool")
+    list(Pool.objects.select_for_update(no_key=True).filter(pk__in=pools).order_by("pk"))
     node = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
     held = node.gpus.filter(leases__state__in=["planned", "starting", "active", "stopping"]).distinct().count()
     if held:

@@ -6,21 +6,18 @@ import logging
 from django.db import transaction
 from django.db.models import F, Q
 
-from agents.protocol import GpuFact, Hello, ProfileFact
+from agents.protocol import GpuFact, Hello
 from portal import events
-from portal.inventory.models import Gpu, GpuState, Node, Pool, Profile
+from portal.inventory.models import Gpu, GpuState, Node, Pool
+from portal.inventory.profiles import record_profiles
 
 log = logging.getLogger(__name__)
-
-
-def default_weight(compute_slices: int, memory_slices: int) -> int:
-    """The compute slices or, where more, 7/8 of the memory slices rounded half down; at least 1."""
-    return max(1, compute_slices, (7 * memory_slices + 3) // 8)
 
 
 @transaction.atomic
 def record_hello(node: Node, hello: Hello, received_at: dt.datetime) -> Node:
     """The node as its agent describes itself. Liveness is the receive time; its own clock only shows the offset."""
+    record_gpus(node, hello.gpus)
     offset_ms = int((hello.sent_at - received_at.timestamp()) * 1000)
     Node.objects.filter(pk=node.pk).update(
         boot_id=hello.boot_id,
@@ -32,7 +29,6 @@ def record_hello(node: Node, hello: Hello, received_at: dt.datetime) -> Node:
         last_seen_at=received_at,
         silent_since=None,
     )
-    record_gpus(node, hello.gpus)
     events.tell_everybody_on_commit("node.changed", node=node.pk)
     node.refresh_from_db()
     return node
@@ -40,19 +36,32 @@ def record_hello(node: Node, hello: Hello, received_at: dt.datetime) -> Node:
 
 @transaction.atomic
 def record_gpus(node: Node, facts: tuple[GpuFact, ...]) -> None:
-    """Bring the node's GPU rows up to what is reported; one that is not reported is absent, not deleted."""
+    """Bring the node's GPU rows up to what is reported; one that is not reported is absent, not deleted.
+
+    Locks as a booking does: pools by id, and the node row last. Rows that say the same already are left alone.
+    """
+    _lock_pools(node, facts)
     known = {gpu.uuid: gpu for gpu in Gpu.objects.filter(node=node)}
-    seen = set()
+    elsewhere = Gpu.objects.filter(uuid__in=[fact.uuid for fact in facts]).exclude(node=node)
+    others, own = set(elsewhere.values_list("uuid", flat=True)), {}
     for fact in facts:
-        if fact.uuid in seen or Gpu.objects.filter(uuid=fact.uuid).exclude(node=node).exists():
+        if fact.uuid in own or fact.uuid in others:
             log.warning("node %s reports GPU %s, which is another's or twice there", node.pk, fact.uuid)
             continue
-        seen.add(fact.uuid)
-        _record_profiles(fact)
+        own[fact.uuid] = fact
+    record_profiles(node, own.values())
+    for fact in own.values():
         _record_gpu(node, known.get(fact.uuid), fact)
-    Gpu.objects.filter(node=node, present=True).exclude(uuid__in=seen).update(present=False)
+    Gpu.objects.filter(node=node, present=True).exclude(uuid__in=own).update(present=False)
     faults = [f"GPU {fact.index}: {fact.fault}" for fact in facts if not fact.healthy]
     Node.objects.filter(pk=node.pk).update(degraded_reason="; ".join(faults)[:255])
+
+
+def _lock_pools(node: Node, facts: tuple[GpuFact, ...]) -> None:
+    """Every pool that a GPU of the node is in or may go to."""
+    near = Q(pk=node.pool_id) | Q(gpu_model__in={fact.model for fact in facts})
+    near |= Q(pk__in=Gpu.objects.filter(node=node, pool__isnull=False).values("pool"))
+    list(Pool.objects.select_for_update(no_key=True).filter(near).order_by("pk"))
 
 
 def _record_gpu(node: Node, gpu: Gpu | None, fact: GpuFact) -> None:
@@ -80,31 +89,3 @@ def _pool_for(node: Node, fact: GpuFact) -> Pool | None:
         if took or (own.gpu_model, own.mig) == (fact.model, fact.mig_enabled):
             return own
     return Pool.objects.filter(Q(gpu_model=fact.model, mig=fact.mig_enabled)).order_by("pk").first()
-
-
-def _record_profiles(fact: GpuFact) -> None:
-    for profile in fact.profiles:
-        if not _fits(profile, fact):
-            log.warning("GPU %s reports profile %s outside its canvas", fact.uuid, profile.name)
-            continue
-        reported = {
-            "nvml_profile_id": profile.profile_id,
-            "size": profile.size,
-            "starts": sorted(set(profile.starts)),
-            "compute_slices": profile.compute_slices,
-            "memory_mib": profile.memory_mib,
-            "max_count": profile.max_count,
-            "whole": profile.size == fact.memory_slices,
-        }
-        weight = default_weight(profile.compute_slices, profile.size)
-        Profile.objects.update_or_create(
-            gpu_model=fact.model,
-            mig=fact.mig_enabled,
-            name=profile.name,
-            defaults=reported,
-            create_defaults=reported | {"weight": weight},
-        )
-
-
-def _fits(profile: ProfileFact, fact: GpuFact) -> bool:
-    return all(start + profile.size <= fact.memory_slices for start in profile.starts)

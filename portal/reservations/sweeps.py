@@ -65,7 +65,7 @@ def end_overdue(now: dt.datetime | None = None) -> int:
 
 @transaction.atomic
 def _recheck_stopping(now: dt.datetime) -> int:
-    """An agent that said *stopping* and lost its journal never says *freed*: from this generation on its reports decide.
+    """An agent that said *stopping* and lost its journal never says *freed*: from now on its reports decide.
 
     What is still on the device then keeps its span, as after any withdrawal.
     """

@@ -1,16 +1,16 @@
 """Ranks of one gang come to rest on several nodes at the same instant, as they all do at the end of their window."""
 
-import time
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connections, transaction
 from django.utils import timezone
 
 from agents.protocol import LeaseEvent, Report, event_id
 from portal.reservations.agent_reports import apply_report
 from portal.reservations.models import Lease, LeaseState, State
 from tests.factories import make_org, make_pool_with_gpus, make_reservation, window
+from tests.race.meeting import until_done_or_waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,16 +26,6 @@ def tell_freed_in_a_thread(lease: Lease) -> None:
         tell_freed(lease)
     finally:
         connections.close_all()
-
-
-def until_done_or_waiting(told: Future, within_seconds: float = 20) -> None:
-    deadline = time.monotonic() + within_seconds
-    while not wait([told], timeout=0.02).done:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            if cursor.fetchone()[0]:
-                return
-        assert time.monotonic() < deadline
 
 
 def test_two_ranks_that_come_to_rest_at_once_end_their_reservation():
