@@ -46,13 +46,17 @@ Series = dict[str, list[float | None]]
 
 
 def best_series(lease_id: int, stretch: Stretch) -> tuple[Stretch, Series]:
-    """The series of one lease; in steps of 5 min where the finer means of so long ago are no longer kept."""
+    """The series of one lease; in steps of 5 min where only those of so long ago are kept.
+
+    A lease that has only just started has neither: its live values go into fine steps.
+    """
     fine = use_series([lease_id], stretch)[lease_id]
-    if stretch.step >= COARSE_SECONDS or any(known(values) for values in fine.values()):
+    if stretch.step >= COARSE_SECONDS or _any_known(fine):
         return stretch, fine
     points = max(2, -(-stretch.step * stretch.points // COARSE_SECONDS) + 1)
     coarse = Stretch(stretch.until, COARSE_SECONDS, points)
-    return coarse, use_series([lease_id], coarse)[lease_id]
+    rolled_up = use_series([lease_id], coarse)[lease_id]
+    return (coarse, rolled_up) if _any_known(rolled_up) else (stretch, fine)
 
 
 def use_series(lease_ids: Iterable[int], stretch: Stretch) -> dict[int, Series]:
@@ -73,6 +77,10 @@ def use_series(lease_ids: Iterable[int], stretch: Stretch) -> dict[int, Series]:
         lease_id: {name: [_mean(found.get((lease_id, name, place))) for place in places] for name in FIELDS}
         for lease_id in lease_ids
     }
+
+
+def _any_known(series: Series) -> bool:
+    return any(known(values) for values in series.values())
 
 
 def _mean(values: list[float] | None) -> float | None:
