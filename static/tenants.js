@@ -1,6 +1,20 @@
-// Tenants and quotas: Esc in an open row gives the old values back.
+// Tenants and quotas: Esc in an open row gives the old values back; a row that closes gives the focus to what opened it.
 "use strict";
+
+const opened = new Map();  // id of a row: which of its values was opened
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") event.target.closest("tbody")?.querySelector("[data-cancel]")?.click();
+});
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const value = event.target.closest("a.as-is"), row = value?.closest("tbody");
+  if (row) opened.set(row.id, [...row.querySelectorAll("a.as-is")].indexOf(value));
+});
+
+document.addEventListener("htmx:afterSettle", (event) => {
+  const row = event.target.closest("tbody");
+  if (!row || row.querySelector("form")) return;
+  row.querySelectorAll("a.as-is")[opened.get(row.id)]?.focus();
+  opened.delete(row.id);
 });

@@ -16,6 +16,8 @@ from tests.e2e.witness import Witness
 pytestmark = [pytest.mark.browser, pytest.mark.stack]
 LATE_MS, OFFLINE_MS, BACK_MS = 15_000, 45_000, 20_000
 UNMEASURED_FRAMES = 3
+# The last point of each chart that measures something: "" is a gap.
+NEWEST_POINTS = "[...document.querySelectorAll('svg.plot[data-live]')].map((plot) => plot.dataset.v.split(',').at(-1))"
 
 
 def test_a_lost_link_is_told_and_one_that_is_back_brings_what_is_true_now(visitors: Visitors, stack: Stack):
@@ -40,7 +42,7 @@ def test_a_lost_link_is_told_and_one_that_is_back_brings_what_is_true_now(visito
         fetched = [request for request in witness.requests[asked:] if "/reservations/" in request.url]
         assert len(fetched) == 1
         assert fetched[0].headers["hx-request"] == "true"
-        assert "" not in _newest_points(page)
+        page.wait_for_function(f"() => !({NEWEST_POINTS}).includes('')", timeout=BACK_MS)
 
 
 def test_what_cannot_be_measured_is_never_shown_as_zero(visitors: Visitors, stack: Stack):
@@ -49,6 +51,7 @@ def test_what_cannot_be_measured_is_never_shown_as_zero(visitors: Visitors, stac
         witness = Witness(page)
         witness.open(running_of(stack, "jonas"))
         util = page.locator("[data-value$=':util']").first
+        expect(util).to_have_text("not measurable", timeout=BACK_MS)
         for _frame in range(UNMEASURED_FRAMES):
             assert re.search(r'"l\d+:util": ?null', witness.next_frame())
             expect(util).to_have_text("not measurable")
@@ -70,9 +73,4 @@ def _web_down(stack: Stack) -> Iterator[None]:
 
 
 def _newest_points(page: Page) -> set[str]:
-    """The last point of each chart that measures something: "" is a gap."""
-    return set(
-        page.eval_on_selector_all(
-            "svg.plot[data-live]", "charts => charts.map((chart) => chart.dataset.v.split(',').at(-1))"
-        )
-    )
+    return set(page.evaluate(f"() => {NEWEST_POINTS}"))

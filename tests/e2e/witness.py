@@ -31,8 +31,8 @@ class Witness:
         return response.status
 
     def next_frame(self) -> str:
-        frame = self.sockets[-1].wait_for_event("framereceived", timeout=FRAME_MS)
-        return str(frame)
+        """The next frame that carries values."""
+        return self.sockets[-1].wait_for_event("framereceived", lambda frame: '"v":' in frame, timeout=FRAME_MS)
 
     @property
     def asked(self) -> int:
