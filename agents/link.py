@@ -9,7 +9,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from agents.protocol import (
-    MAX_FRAME_BYTES,
+    MAX_DOCUMENT_BYTES,
     SUPPORTED_VERSIONS,
     FromAgent,
     FromPortal,
@@ -102,7 +102,7 @@ class Link:
         hello = await self._hello()
         headers = {"Authorization": f"Bearer {self._credential}"}
         async with connect(
-            self._url, additional_headers=headers, max_size=8 * MAX_FRAME_BYTES, open_timeout=10, ping_interval=20,
+            self._url, additional_headers=headers, max_size=MAX_DOCUMENT_BYTES, open_timeout=10, ping_interval=20,
             ping_timeout=20, close_timeout=2, compression=None,
         ) as connection:
             await connection.send(encode(hello))

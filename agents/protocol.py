@@ -18,6 +18,7 @@ from msgspec import Meta
 VERSION = 1
 SUPPORTED_VERSIONS = (1,)
 MAX_FRAME_BYTES = 1 << 20
+MAX_DOCUMENT_BYTES = 16 << 20  # a frame of the portal: hundreds of leases with 32 kB of command and environment each
 LOG_TAIL_BYTES = 64 * 1024
 
 _LEASE_NAMESPACE = uuid.UUID("5d1c3b0e-6f6b-4f0e-9a59-0b1d6f3f7c11")
@@ -278,16 +279,16 @@ def encode(message: FromAgent | FromPortal) -> str:
 
 
 def decode_from_agent(frame: str | bytes) -> FromAgent:
-    return _decode(_from_agent, frame)
+    return _decode(_from_agent, frame, MAX_FRAME_BYTES)
 
 
 def decode_from_portal(frame: str | bytes) -> FromPortal:
-    return _decode(_from_portal, frame)
+    return _decode(_from_portal, frame, MAX_DOCUMENT_BYTES)
 
 
-def _decode(decoder: msgspec.json.Decoder, frame: str | bytes):
-    if len(frame) > MAX_FRAME_BYTES:
-        raise ProtocolError(f"The frame has {len(frame)} bytes; at most {MAX_FRAME_BYTES} are taken.")
+def _decode(decoder: msgspec.json.Decoder, frame: str | bytes, most_bytes: int):
+    if len(frame) > most_bytes:
+        raise ProtocolError(f"The frame has {len(frame)} bytes; at most {most_bytes} are taken.")
     try:
         return decoder.decode(frame)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -18,7 +18,8 @@ from portal.reservations.models import OPEN, Lease, LeaseState, Reservation, Sta
 def release_reservation(*, reservation: Reservation, actor: User) -> Reservation:
     """Give everything back: cancelled when no lease has started, else stopped now and ended once the agent says free.
 
-    Locks the pool, then the leases by id, then the reservation. Doing it twice is refused as a conflict with the state it is in.
+    Locks the pool, then the leases by id, then the reservation. Doing it twice is refused as a conflict with the state
+    it is in.
     """
     with transaction.atomic():
         lock_pool(reservation.pool_id)

@@ -13,6 +13,8 @@ NOT_YOURS = ("LD_", "NVIDIA_", "CUDA_VISIBLE_DEVICES", "DOCKER_", "BERTH_")
 LONGEST_COMMAND = 64
 LONGEST_ITEM = 4096
 LONGEST_VALUE = 8192
+# A node's desired document holds every workload that it shall run within hours: none may fill it by itself.
+LARGEST_BYTES = 32 * 1024
 
 
 class DraftRefused(ValueError):
@@ -44,6 +46,11 @@ def check_draft(draft: WorkloadDraft) -> WorkloadDraft:
         raise DraftRefused(_("The time to save is 0 to 600 s."))
     _check_command(draft.command)
     _check_environment(draft.environment)
+    parts = [*draft.command, *draft.environment, *draft.environment.values()]
+    if sum(len(part.encode()) for part in parts) > LARGEST_BYTES:
+        raise DraftRefused(
+            _("Command and environment together have at most %(most)d kB.") % {"most": LARGEST_BYTES // 1024}
+        )
     return draft
 
 
@@ -64,5 +71,5 @@ def _check_environment(environment: dict[str, str]) -> None:
             raise DraftRefused(_("“%(name)s” is not a name for a variable: use A–Z, 0–9 and _.") % {"name": name[:80]})
         if name == "PATH" or name.startswith(NOT_YOURS):
             raise DraftRefused(_("%(name)s is set by Berth and cannot be chosen.") % {"name": name})
-        if len(value) > LONGEST_VALUE or "\0" in value:
+        if len(value.encode()) > LONGEST_VALUE or "\0" in value:
             raise DraftRefused(_("The value of %(name)s is too long.") % {"name": name})

@@ -11,7 +11,18 @@ from agents.enrolment import Identity
 from agents.link import MOST_BACKOFF_SECONDS, Link
 from agents.logs import LogWatch, _whole_characters
 from agents.logtext import plain_text
-from agents.protocol import MAX_FRAME_BYTES, Hello, LeaseEvent, Refused, decode_from_agent, encode
+from agents.protocol import (
+    MAX_FRAME_BYTES,
+    Desired,
+    DesiredLease,
+    Hello,
+    LeaseEvent,
+    Refused,
+    WorkloadSpec,
+    decode_from_agent,
+    decode_from_portal,
+    encode,
+)
 from agents.reports import reports
 
 
@@ -89,6 +100,17 @@ def test_many_events_with_long_tails_are_told_in_frames_that_fit():
     frames = [encode(report) for report in reports(1, (), events, ())]
     assert max(len(frame.encode()) for frame in frames) < MAX_FRAME_BYTES
     assert [event.id for frame in frames for event in decode_from_agent(frame).events] == [str(n) for n in range(700)]
+
+
+def test_a_document_full_of_long_commands_is_taken():
+    spec = WorkloadSpec(image="", command=("x" * 4000,) * 8)
+    leases = tuple(
+        DesiredLease(
+            lease_id=n, reservation_id=n, tenant_id=1, rank=0, ranks=1, gpu_uuid="GPU-1", profile="1g.10gb",
+            profile_id=19, start=0, size=1, starts_at=1.0, ends_at=2.0, workload=spec)
+        for n in range(300))
+    frame = encode(Desired(generation=1, leases=leases))
+    assert len(frame) > 8 * MAX_FRAME_BYTES and len(decode_from_portal(frame).leases) == 300
 
 
 @pytest.mark.parametrize(("data", "text"), [

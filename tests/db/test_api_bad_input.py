@@ -161,6 +161,7 @@ def test_another_tenants_ids_are_answered_like_unknown_ones(http, asked, team, p
 WORKLOADS = [
     {"name": "a\0b"}, {"name": ""}, {"name": "x" * 65}, {"name": "a\nb"}, {"name": "\ud800"}, {"command": []},
     {"command": "rm -rf /"}, {"command": ["-x"]}, {"command": ["a\0"]}, {"command": ["x"] * 65}, {"command": [[]]},
+    {"command": ["x" * 4000] * 9}, {"environment": {"A": "\u6e2c" * 8000}},
     {"command": ["x" * 5000]}, {"image": "../x\0"}, {"image": "$(id)"}, {"environment": {"LD_PRELOAD": "x"}},
     {"environment": {"A\0": "x"}}, {"environment": {"A": "x\0"}}, {"environment": {"A": "\ud800"}},
     {"environment": {"\ud800": "x"}}, {"environment": []}, {"environment": {f"A{n}": "x" for n in range(300)}},
