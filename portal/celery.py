@@ -3,6 +3,7 @@
 import os
 
 from celery import Celery
+from kombu.exceptions import KombuError
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
@@ -11,3 +12,8 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 # By name and only in workers and beat: nothing of the portal imports tasks.
 app.conf.imports = [f"scheduler.tasks.{name}" for name in ("dispatch", "sweeps", "beat", "watchdog")]
 app.conf.worker_direct = True  # a queue of each worker's own, for its watchdog's canary
+
+
+def broker_errors(sender: Celery) -> tuple[type[Exception], ...]:
+    """What sending raises while the broker cannot be reached: Kombu wraps most of what the client says, not all."""
+    return (KombuError, *sender.connection_for_write().recoverable_connection_errors)

@@ -11,7 +11,7 @@ from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.db import transaction
 
-from portal.celery import app
+from portal.celery import app, broker_errors
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def tell_node_on_commit(node_id: int, what: str) -> None:
 def send_task(name: str, *arguments: int) -> None:
     try:
         app.send_task(name, args=arguments, retry=False)
-    except app.connection_for_write().recoverable_connection_errors + (OSError,) as error:
+    except broker_errors(app) as error:
         log.warning("task %s%s not sent, its sweep will find it: %s", name, arguments, error)
 
 

@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from celery import shared_task
+from celery import Celery, shared_task
 from celery.signals import task_received, worker_ready, worker_shutting_down
 from celery.utils.nodenames import worker_direct
 from celery.worker import state
 
-from portal.celery import app
+from portal.celery import app, broker_errors
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +55,14 @@ class Watchdog:
         return self._clock() - self._heard_at > DEAF_SECONDS
 
 
+def send_canary(sender: Celery, queue: str) -> None:
+    """Raises OSError when the broker cannot be reached, and nothing else for that."""
+    try:
+        sender.send_task(CANARY, queue=queue, expires=DEAF_SECONDS, retry=False)
+    except broker_errors(sender) as error:
+        raise OSError(str(error)) from error
+
+
 def _watch(watchdog: Watchdog, ended: threading.Event) -> None:
     while not ended.wait(SING_SECONDS):
         if watchdog.is_deaf():
@@ -73,14 +81,7 @@ class _Post:
 def start_watching(sender, **_signal) -> None:
     own_queue = worker_direct(sender.hostname).name
 
-    def sing() -> None:
-        unreachable = app.connection_for_write().recoverable_connection_errors
-        try:
-            app.send_task(CANARY, queue=own_queue, expires=DEAF_SECONDS, retry=False)
-        except unreachable as error:
-            raise OSError(str(error)) from error
-
-    _Post.watchdog = Watchdog(sing, lambda: bool(state.active_requests))
+    _Post.watchdog = Watchdog(lambda: send_canary(app, own_queue), lambda: bool(state.active_requests))
     threading.Thread(target=_watch, args=(_Post.watchdog, _Post.ended), name="watchdog", daemon=True).start()
 
 

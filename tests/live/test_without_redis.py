@@ -4,13 +4,17 @@ import asyncio
 import logging
 
 import pytest
+from celery import Celery
 from channels.layers import channel_layers
+from django.db import transaction
 
 from agents import protocol
+from portal import events
 from portal.inventory.models import Node
 from portal.live.database import in_database
 from portal.reservations.models import QuarantinedEvent
 from portal.tenants.models import Tenant
+from scheduler.tasks.watchdog import Watchdog, send_canary
 from tests.factories import make_user
 from tests.live.parts import a_lease, handed, hello, report, said, samples, shown, some_nodes
 
@@ -59,3 +63,18 @@ async def test_a_page_stays_connected_and_is_told_that_values_are_late(no_redis,
     for _ in range(3):
         await shown(page, lambda message: message.get("late") == [f"n{node.pk}"])
         await asyncio.sleep(0)
+
+
+def test_a_task_that_no_broker_takes_is_logged_and_raises_nothing_into_the_request(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(events, "app", Celery("away", broker=f"redis+socket://{tmp_path}/nobody.sock"))
+    with transaction.atomic():
+        events.push_desired_on_commit({7})
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "portal.events"]
+    assert line.startswith("task scheduler.push_desired(7,) not sent")
+
+
+def test_a_worker_that_reaches_no_broker_is_not_deaf_and_goes_on_watching(tmp_path):
+    away = Celery("away", broker=f"redis+socket://{tmp_path}/nobody.sock")
+    moments = iter(range(0, 10_000, 100))
+    watchdog = Watchdog(lambda: send_canary(away, "own"), lambda: False, lambda: next(moments))
+    assert [watchdog.is_deaf() for _ in range(5)] == [False] * 5
