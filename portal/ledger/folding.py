@@ -7,7 +7,7 @@ every partition of time, days of 23 and 25 hours included, adds up to the whole.
 import bisect
 import datetime as dt
 import zoneinfo
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -65,8 +65,13 @@ def days_of(first: dt.date, last: dt.date, zone: zoneinfo.ZoneInfo) -> list[Day]
     return [Day(date, midnight(date, zone), midnight(date + dt.timedelta(days=1), zone)) for date in dates]
 
 
-def stretches(facts: Iterable[Fact], now: dt.datetime) -> Iterator[Stretch]:
-    """Pair what opened with what closed it; what is still open lasts until ``now``. Order does not matter."""
+def stretches(
+    facts: Iterable[Fact], now: dt.datetime, window_ends: Mapping[int, dt.datetime] | None = None
+) -> Iterator[Stretch]:
+    """Pair what opened with what closed it. Order does not matter.
+
+    What is still open lasts until ``now``, or its window's end before that: there the ledger closes it at the latest.
+    """
     opened: dict[int, dt.datetime] = {}
     closed: dict[int, dt.datetime] = {}
     for fact in facts:
@@ -75,7 +80,8 @@ def stretches(facts: Iterable[Fact], now: dt.datetime) -> Iterator[Stretch]:
         else:
             (opened if fact.kind == "opened" else closed)[fact.lease_id] = fact.at
     for lease_id, since in opened.items():
-        yield Stretch(lease_id, since, max(since, closed.get(lease_id, now)))
+        open_until = min(now, (window_ends or {}).get(lease_id) or now)
+        yield Stretch(lease_id, since, max(since, closed.get(lease_id, open_until)))
 
 
 def seconds_by_day(parts: Iterable[Stretch], days: Sequence[Day]) -> dict[tuple[int, dt.date], int]:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from django.db.models import DateTimeField, Exists, Func, OuterRef, Q, QuerySet, Subquery, Sum, Value
+from django.db.models import DateTimeField, Exists, F, Func, OuterRef, Q, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import TruncDate
 from psycopg2.extras import DateTimeTZRange
 
@@ -20,7 +20,7 @@ from portal.live.models import UseBucket
 from portal.reports.figures import Figures, measured, total
 from portal.reports.periods import Span
 from portal.reports.usage_rows import Claim, Row, Usage
-from portal.reservations.models import EndReason, Reservation, State
+from portal.reservations.models import EndReason, Lease, Reservation, State, Upper
 from portal.tenants.models import Tenant
 
 HAD_A_PLACE = [State.CONFIRMED, State.RUNNING, State.ENDED]
@@ -101,11 +101,12 @@ def _add_held(
     cells: dict[Cell, Figures], claims: dict[int, Claim], tenant: Tenant, span: Span, now: dt.datetime
 ) -> None:
     days = span.days
-    facts, leases = [], {}
-    for lease_id, reservation_id, user_id, weight, kind, at, seconds in _ledger_rows(tenant, days):
+    facts, leases, window_ends = [], {}, {}
+    for lease_id, reservation_id, user_id, weight, kind, at, seconds, window_end in _ledger_rows(tenant, days):
         facts.append(Fact(lease_id, kind, at, seconds))
         leases[lease_id] = (reservation_id, user_id, weight)
-    held = seconds_by_day(stretches(facts, now), days)
+        window_ends[lease_id] = window_end
+    held = seconds_by_day(stretches(facts, now, window_ends), days)
     used = _measured_use(tenant, span)
     _name_strays(claims, {reservation: user for reservation, user, _ in leases.values()})
     for (lease_id, date), seconds in held.items():
@@ -125,7 +126,8 @@ def _name_strays(claims: dict[int, Claim], owners: dict[int, int]) -> None:
 
 
 def _ledger_rows(tenant: Tenant, days: Sequence[Day]) -> QuerySet:
-    """Entries of every lease that held something in these days, and the corrections made in them."""
+    """Entries of every lease that held something in these days, and the corrections made in them; each with the end of
+    the lease's window."""
     since, until = days[0].since, days[-1].until
     rows = LedgerEntry.objects.filter(tenant__path__startswith=tenant.path)
     closed = LedgerEntry.objects.filter(lease_id=OuterRef("lease_id"), kind=Kind.CLOSED).values("at")[:1]
@@ -134,7 +136,12 @@ def _ledger_rows(tenant: Tenant, days: Sequence[Day]) -> QuerySet:
     wanted = Q(kind__in=[Kind.OPENED, Kind.CLOSED], lease_id__in=held) | Q(
         kind=Kind.CORRECTED, at__gte=since, at__lt=until
     )
-    return rows.filter(wanted).values_list("lease_id", "reservation_id", "user_id", "weight", "kind", "at", "seconds")
+    window_end = Lease.objects.filter(pk=OuterRef("lease_id")).values(end=Upper(F("during")))
+    return (
+        rows.filter(wanted)
+        .annotate(window_end=Subquery(window_end[:1]))
+        .values_list("lease_id", "reservation_id", "user_id", "weight", "kind", "at", "seconds", "window_end")
+    )
 
 
 def _measured_use(tenant: Tenant, span: Span) -> dict[tuple[int, dt.date], tuple[int, int]]:

@@ -21,7 +21,8 @@ from portal.reservations.reasons import budget_exceeded
 from portal.tenants.models import Tenant
 
 # Held time is read from what was closed since the period began, and from leases that are live still: the whole history
-# is never walked. A lease that is being stopped promises nothing more; it costs what the ledger says until it is free.
+# is never walked. A lease that is being stopped promises nothing more; it costs what the ledger says until it is free,
+# and none costs more than its window: the ledger closes it there, however late its agent is heard.
 SUMS = """
 WITH asked (position, path, since, until) AS (VALUES {asked}),
 below AS (
@@ -33,7 +34,7 @@ below AS (
     JOIN ledger_ledgerentry c ON c.tenant_id = b.tenant_id AND c.kind = 'closed' AND c.at > b.since
     JOIN ledger_ledgerentry o ON o.lease_id = c.lease_id AND o.kind = 'opened' AND o.at < b.until
     UNION ALL
-    SELECT b.position, b.since, b.until, o.weight, o.at, %(now)s
+    SELECT b.position, b.since, b.until, o.weight, o.at, least(%(now)s, upper(l.during))
     FROM below b
     JOIN ledger_ledgerentry o ON o.tenant_id = b.tenant_id AND o.kind = 'opened' AND o.at < b.until
     JOIN reservations_lease l ON l.id = o.lease_id AND l.state IN ('planned', 'starting', 'active', 'stopping')

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from portal.ledger.folding import whole_second
 from portal.reservations.context import Shell
 from portal.reservations.models import LIVE, OPEN, Lease, LeaseState, Reservation, State
+from portal.reservations.selectors import ON_DEVICE
 from portal.reservations.templatetags.berth_format import duration, moment, second
 from portal.reservations.use_series import KEPT_AFTER, Series, Stretch, best_series, known, stretch_over
 from portal.tenants.models import Role
 
 RANGES = {"10m": dt.timedelta(minutes=10), "1h": dt.timedelta(hours=1), "all": None}
-ON_DEVICE = [LeaseState.STARTING, LeaseState.ACTIVE, LeaseState.STOPPING]
 
 
 @dataclass(frozen=True)
@@ -167,11 +168,12 @@ def _stretch(lease: Lease | None, name: str, now: dt.datetime) -> Stretch:
 
 
 def _so_far(reservation: Reservation, leases: list[Lease], now: dt.datetime) -> int:
-    """Weighted slice-seconds held until now: from each lease's start on its device to its end."""
+    """Weighted slice-seconds held until now, as the ledger counts: from running to free, within the window."""
     seconds = 0
     for lease in leases:
-        if lease.starting_at:
-            seconds += max(0, int(((lease.ended_at or now) - lease.starting_at).total_seconds()))
+        if lease.active_at:
+            until = min(lease.ended_at or now, lease.during.upper)
+            seconds += max(0, whole_second(until) - whole_second(lease.active_at))
     return reservation.weight * seconds
 
 

@@ -64,6 +64,13 @@ def test_ending_early_gives_back_exactly_the_rest(house):
     assert sums(project, now=NOON + HOUR) == [(2 * HOURS, 0)]
 
 
+def test_a_lease_whose_node_is_silent_costs_no_more_than_its_window(house):
+    root, team, project, pool = house
+    make_budget(project, 100 * HOURS)
+    record(lease_of(project, pool, "1g.10gb", window(NOON - 5 * HOUR, 2)), "opened", NOON - 5 * HOUR)
+    assert sums(project) == [(2 * HOURS, 0)]
+
+
 def test_corrections_count_with_their_sign_in_the_period_they_are_dated_in(house):
     root, team, project, pool = house
     make_budget(root, 100 * HOURS)

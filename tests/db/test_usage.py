@@ -114,6 +114,7 @@ def test_what_lies_ahead_is_committed_and_what_runs_counts_until_now(org, pool):
     assert figures.running == 2 * 3600
     assert figures.committed == 2 * 3 * 3600
     assert figures.not_running == 0
+    assert usage_of(org[0], WEEK, START + 9 * HOUR).total.running == 2 * 4 * 3600  # unheard of since
 
 
 def test_a_correction_counts_on_its_day_and_other_tenants_never_count(org, pool):
