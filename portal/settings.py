@@ -30,14 +30,12 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django.contrib.postgres",
-    "django.contrib.humanize",
     "allauth",
     "allauth.account",
     "rest_framework",
     "knox",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "django_filters",
     "django_htmx",
     "csp",
     "channels",
@@ -121,6 +119,8 @@ def _redis_database(number: int) -> str:
     return f"{_REDIS.rstrip('/').removesuffix('/0')}/{number}"
 
 
+# A server that hangs is worse than one that is gone: no request waits longer for it at a time.
+_REDIS_PATIENCE = {"socket_timeout": 2, "socket_connect_timeout": 2}
 REDIS_STORE_URL = _redis_database(2)
 CHANNEL_LAYERS = {
     "default": {
@@ -135,7 +135,11 @@ CHANNEL_LAYERS = {
     }
 }
 CACHES = {
-    "default": {"BACKEND": "portal.accounts.cache.ForgivingRedisCache", "LOCATION": _redis_database(3)},
+    "default": {
+        "BACKEND": "portal.accounts.cache.ForgivingRedisCache",
+        "LOCATION": _redis_database(3),
+        "OPTIONS": {**_REDIS_PATIENCE, "retry": None},
+    },
 }
 
 # ---- Celery: every task is idempotent and short; starts come from agents' schedules and from sweeps, never from an ETA
@@ -143,8 +147,12 @@ if _REDIS.startswith("unix://"):
     CELERY_BROKER_URL = f"redis+socket://{urlsplit(_REDIS).path}?virtual_host=0"
 else:
     CELERY_BROKER_URL = _redis_database(0)
-_VISIBILITY = {"visibility_timeout": 900}
-CELERY_BROKER_TRANSPORT_OPTIONS = {**_VISIBILITY, "health_check_interval": 25, "socket_keepalive": True}
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    **_REDIS_PATIENCE,
+    "visibility_timeout": 900,
+    "health_check_interval": 25,
+    "socket_keepalive": True,
+}
 CELERY_VISIBILITY_TIMEOUT = 900
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_ACKS_LATE = True
@@ -155,7 +163,7 @@ CELERY_TASK_TIME_LIMIT = 300
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "control"
-CELERY_TASK_ROUTES = {"reports.*": {"queue": "reports"}}
+CELERY_TASK_ROUTES = dict.fromkeys(["scheduler.roll_up", "scheduler.forget_old"], {"queue": "reports"})
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 10

@@ -75,6 +75,7 @@ def _digest(owner, tenant, pool, profile, ranks, during, workload) -> str:
     """What the request asks for, so that a key used for something else is noticed."""
     wanted = [owner.pk, tenant.pk, pool.pk, profile.pk, ranks, during.lower.isoformat(), during.upper.isoformat()]
     wanted += [workload.name, workload.image, list(workload.command), workload.environment]
+    wanted.append(workload.grace_seconds)
     return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,5 +1,6 @@
 """Booking, giving back and what an agent's reports change, against the real database."""
 
+import dataclasses
 import datetime as dt
 
 import pytest
@@ -50,8 +51,7 @@ def book(place, profile="1g.10gb", ranks=1, start=None, hours=1.0, **more):
         profile=profile_of(place["pool"], profile),
         ranks=ranks,
         during=DateTimeTZRange(start, start + hours * HOUR, "[)"),
-        workload=RUN,
-        **more,
+        **({"workload": RUN} | more),
     )
 
 
@@ -139,6 +139,8 @@ def test_the_same_key_books_once_and_another_request_under_it_is_refused(place):
     assert book(place, start=start, key="k1") == first
     with pytest.raises(IdempotencyConflict):
         book(place, start=start, hours=2, key="k1")
+    with pytest.raises(IdempotencyConflict):
+        book(place, start=start, key="k1", workload=dataclasses.replace(RUN, grace_seconds=1))
     assert Reservation.objects.count() == 1
 
 

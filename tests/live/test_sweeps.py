@@ -37,6 +37,7 @@ def test_every_entry_of_the_beat_table_is_a_task_with_an_interval():
         assert isinstance(entry["schedule"], int | float), "a crontab goes wrong when clocks change"
         assert entry["schedule"] <= entry["options"]["expires"]
     assert app.conf.beat_schedule == BEAT_SCHEDULE
+    assert set(settings.CELERY_TASK_ROUTES) <= set(app.tasks), "a route of no task sends nothing anywhere"
 
 
 def test_no_task_is_ever_sent_with_an_eta_or_a_countdown():

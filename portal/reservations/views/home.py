@@ -35,7 +35,7 @@ def home(request: PageRequest) -> HttpResponse:
     now = timezone.now()
     frame = _day(now)
     today = Q(during__overlap=(frame.since, frame.until)) & ~Q(state__in=[State.REFUSED, State.CANCELLED])
-    mine = Reservation.objects.filter(Q(state__in=[*OPEN, *WAITING]) | today, owner=request.user)
+    mine = reservations_of(request.user).filter(Q(state__in=[*OPEN, *WAITING]) | today, owner=request.user)
     ordered = _with_all(mine).order_by(Func(F("during"), function="lower"), "pk")
     found = list(ordered[: CARDS_MOST + NEXT_MOST + 200])
     running = [one for one in found if one.state == State.RUNNING or (one.state in OPEN and one.starts_at <= now)]
