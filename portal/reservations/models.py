@@ -188,7 +188,12 @@ class Lease(models.Model):
                 deferrable=Deferrable.IMMEDIATE,
             ),
         ]
-        indexes = [models.Index(fields=["state", "frozen_at"], name="lease_state_frozen")]
+        indexes = [
+            models.Index(fields=["state", "frozen_at"], name="lease_state_frozen"),
+            models.Index(
+                Lower("during"), condition=Q(state=LeaseState.PLANNED, frozen_at__isnull=True), name="lease_to_freeze"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"R-{self.reservation_id} rank {self.rank}"
