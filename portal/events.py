@@ -4,6 +4,7 @@ A message is a doorbell. What it announces is in the database already, and a swe
 so an unreachable Redis costs seconds and is logged, never raised into a request.
 """
 
+import asyncio
 import logging
 from functools import partial
 
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 
 # The one channel group of every web process that holds browsers' sockets.
 BROWSERS = "browsers"
+TELL_SECONDS = 2  # so long a request waits for a Redis that hangs
 
 
 def node_group(node_id: int) -> str:
@@ -71,6 +73,11 @@ def tell_group(group: str, message: dict) -> None:
     """``to`` names whom it is for: all browsers share one channel group, and each web process sorts what it hears."""
     channel_group = group if group.startswith("node.") else BROWSERS
     try:
-        async_to_sync(get_channel_layer().group_send)(channel_group, {**message, "to": group})
+        async_to_sync(_group_send)(channel_group, {**message, "to": group})
     except Exception as error:  # the layer raises whatever its client raises; a lost bell is never an error
-        log.warning("group %s not told %s: %s", group, message.get("type"), error)
+        log.warning("group %s not told %s: %r", group, message.get("type"), error)
+
+
+async def _group_send(channel_group: str, message: dict) -> None:
+    async with asyncio.timeout(TELL_SECONDS):
+        await get_channel_layer().group_send(channel_group, message)
