@@ -10,17 +10,22 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from portal.demo.names import RESEARCHER_EMAIL, RESEARCHER_TENANT
+from portal.demo.ports import is_free
 from portal.demo.supervisor import Stack
 from tests.e2e.visitors import Visitors, launch
 from tests.smoke.bookings import Researcher
 from tests.smoke.client import Client
-from tests.smoke.conftest import free_port, left_over
+from tests.smoke.conftest import left_over
+
+# Not those of other tests: this stack's web goes down and comes back, and nobody may take its port meanwhile.
+OWN_PORTS = range(8300, 8400)
 
 
 @pytest.fixture(scope="package")
 def stack(tmp_path_factory) -> Iterator[Stack]:
     folder = Path(tmp_path_factory.mktemp("e2e"))
-    with Stack(folder / "home", free_port(), own_servers=True).running() as stack:
+    port = next(port for port in OWN_PORTS if is_free(port))
+    with Stack(folder / "home", port, own_servers=True).running() as stack:
         yield stack
     assert left_over(stack.home) == []
 

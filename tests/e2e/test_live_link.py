@@ -70,6 +70,7 @@ def _web_down(stack: Stack) -> Iterator[None]:
     finally:
         web.spawn()
         web.wait_ready(threading.Event())
+        assert web.alive
 
 
 def _newest_points(page: Page) -> set[str]:
