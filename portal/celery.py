@@ -14,6 +14,6 @@ app.conf.imports = [f"scheduler.tasks.{name}" for name in ("dispatch", "sweeps",
 app.conf.worker_direct = True  # a queue of each worker's own, for its watchdog's canary
 
 
-def broker_errors(sender: Celery) -> tuple[type[Exception], ...]:
+def broker_errors(sender: Celery) -> tuple[type[BaseException], ...]:
     """What sending raises while the broker cannot be reached: Kombu wraps most of what the client says, not all."""
     return (KombuError, *sender.connection_for_write().recoverable_connection_errors)

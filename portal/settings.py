@@ -202,7 +202,13 @@ SESSION_COOKIE_AGE = env.int("SESSION_SECONDS", default=14 * 86400)
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_NAME = "__Host-berth" if HTTPS else "berth_session"
-EMAIL_BACKEND = env.str("EMAIL_BACKEND", default="django.core.mail.backends.filebased.EmailBackend")
+EMAIL_HOST = env.str("EMAIL_HOST", default="")  # without one, mails are files that an admin can read
+EMAIL_PORT = env.int("EMAIL_PORT", default=587)
+EMAIL_HOST_USER = env.str("EMAIL_USER", default="")
+EMAIL_HOST_PASSWORD = env.str("EMAIL_PASSWORD", default="")
+EMAIL_USE_TLS = env.bool("EMAIL_TLS", default=True)
+EMAIL_TIMEOUT = 10
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'filebased'}.EmailBackend"
 EMAIL_FILE_PATH = str(PLACES.home / "mail")
 DEFAULT_FROM_EMAIL = env.str("FROM_EMAIL", default="berth@localhost")
 INVITATION_LIFETIME = timedelta(days=7)
