@@ -43,6 +43,7 @@ class Parts:
     boot_id: Callable[[], str]
     simulated: bool = False
     driver_seconds: float = 30.0
+    tell_all_seconds: float = 60.0
 
 
 class Agent:
@@ -58,6 +59,7 @@ class Agent:
         self._news = asyncio.Event()
         self._fresh = True
         self._last_told: tuple[object, ...] = ()
+        self._told_at = 0.0
         self._boot_id = ""
         self._driver_version = ""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -164,12 +166,14 @@ class Agent:
             await self._link.drop()
 
     async def _report(self) -> None:
-        """Tell news at once, and what was not acknowledged again after a while."""
+        """Tell news at once, and again what was not acknowledged. All that is there is told once a minute besides: some
+        things the portal decides by what is absent, and that is no news."""
         while True:
             try:
-                await asyncio.wait_for(self._news.wait(), RETELL_SECONDS)
+                await asyncio.wait_for(self._news.wait(), min(RETELL_SECONDS, self._parts.tell_all_seconds))
             except TimeoutError:
-                if not self._reconciler.events:
+                told_lately = time.monotonic() - self._told_at < self._parts.tell_all_seconds
+                if told_lately and not self._reconciler.events:
                     continue
                 self._last_told = ()
             self._news.clear()
@@ -184,7 +188,7 @@ class Agent:
         for report in reports(*facts):
             if not await self._link.send(report):
                 return
-        self._last_told = facts
+        self._last_told, self._told_at = facts, time.monotonic()
 
     async def _beat(self) -> None:
         while True:
