@@ -90,10 +90,11 @@ def _end_what_is_gone(node_id: int, report: Report, received_at: dt.datetime) ->
     if not withdrawn.exists():
         return
     shown = {slice.lease_id for slice in report.present}
-    held = [(slice.gpu_uuid, slice.start, slice.start + slice.size) for slice in report.present]
+    # What shows another lease's number is that one's, here before or after this window.
+    unowned = [(one.gpu_uuid, one.start, one.start + one.size) for one in report.present if one.lease_id is None]
     for lease in withdrawn.select_related("gpu"):
         waited = lease.starting_at is None or received_at - (lease.stopping_at or lease.starting_at) > UNSEEN_AFTER
-        if waited and lease.pk not in shown and not _overlaps(lease, held):
+        if waited and lease.pk not in shown and not _overlaps(lease, unowned):
             _end_unseen(lease.pk, received_at)
 
 

@@ -202,6 +202,18 @@ def test_a_cancelled_frozen_lease_is_free_once_the_agent_has_seen_it_go(place):
     assert lease.state == "ended"
 
 
+def test_a_cancelled_later_lease_is_free_although_another_holds_its_slices_now(place):
+    now = book(place, "7g.80gb").leases.get()
+    later = book(place, "7g.80gb", start=now.during.upper)
+    release_reservation(reservation=later, actor=place["owner"])
+    lease = later.leases.get()
+    shown = PresentSlice(now.gpu.uuid, now.span.lower, 8, "MIG-1", now.pk)
+    apply_report(now.gpu.node_id, Report(lease.withdrawn_generation, (shown,), (), ()), timezone.now())
+    lease.refresh_from_db()
+    assert lease.state == "ended"
+    book(place, "7g.80gb", start=now.during.upper)
+
+
 def test_events_that_cannot_be_true_are_put_in_quarantine(place):
     lease = book(place, start=timezone.now() + HOUR).leases.get()
     early = tell(lease, "active", timezone.now())
