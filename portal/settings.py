@@ -257,7 +257,6 @@ TIME_ZONE = "UTC"
 # ---- static files and headers
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT = BASE_DIR / "static-collected"
 WHITENOISE_USE_FINDERS = True
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
