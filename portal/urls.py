@@ -11,6 +11,7 @@ def health(request: HttpRequest) -> HttpResponse:
     return HttpResponse("ok", content_type="text/plain")
 
 
+handler500 = "portal.accounts.views.failures.server_error"
 urlpatterns = [
     path("healthz", health, name="health"),
     path("", include("portal.reservations.urls")),

@@ -29,11 +29,13 @@ def create_pool(*, actor: User | None, name: str, **limits: int) -> Pool:
     """A pool without GPUs; the first GPU that joins decides its model and MIG mode."""
     if not name.strip():
         raise InventoryRefused(_("A pool needs a name."))
-    if Pool.objects.filter(name=name).exists():
-        raise InventoryRefused(_("There is a pool called %(name)s already.") % {"name": name})
     pool = Pool(name=name)
     _set_limits(pool, limits)
-    pool.save()
+    try:
+        with transaction.atomic():
+            pool.save()
+    except IntegrityError as error:
+        raise InventoryRefused(_("There is a pool called %(name)s already.") % {"name": name}) from error
     record_change(actor=actor, action="pool.created", subject=name, after=limits)
     return pool
 
