@@ -57,7 +57,7 @@ def read_secrets(places: Places) -> dict[str, str]:
     """The installation's own secrets; made once, readable by the owner alone."""
     places.home.mkdir(parents=True, exist_ok=True)
     if not places.secrets_file.exists():
-        made = {name: secrets.token_urlsafe(48) for name in ("secret_key", "database_password", "channel_key")}
+        made = {name: secrets.token_urlsafe(48) for name in ("secret_key", "database_password")}
         scratch = places.secrets_file.with_suffix(f".{os.getpid()}")
         with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump(made, file)
