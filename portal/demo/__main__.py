@@ -41,7 +41,9 @@ def run() -> int:
 
     The handlers stay until the end: the stop is under way and bounded, and a second Ctrl-C must not tear it.
     """
-    port = choose_port(wanted_port(os.environ.get("PORT", "")))
+    wanted = wanted_port(os.environ.get("PORT", ""))
+    end_left_over(HOME)
+    port = choose_port(wanted)
     stack = Stack(HOME, port, password=os.environ.get("BERTH_DEMO_PASSWORD") or "berth-demo", tell=tell)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stack.cancelled.set())
@@ -59,12 +61,20 @@ def run() -> int:
     return 0
 
 
-def reset() -> int:
-    lock = HomeLock(HOME)
+def end_left_over(home: Path) -> None:
+    """Stop what a killed demo left running here, before a port is chosen: its web may hold it still."""
+    lock = HomeLock(home)
     lock.take()
-    stop_left_over(HOME)
+    try:
+        for name in stop_left_over(home):
+            tell(f"  {name:<12} left over by a stack that was killed: stopped")
+    finally:
+        lock.release()
+
+
+def reset() -> int:
+    end_left_over(HOME)
     servers = places_of(HOME).servers
-    lock.release()
     for folder in (servers, HOME):
         if folder.exists():
             shutil.rmtree(folder)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from portal.demo.__main__ import end_left_over
 from portal.demo.lock import HomeInUse, HomeLock, Running, is_held, started_at, stop_left_over, write_running
-from portal.demo.ports import PortBusy, choose_port, wanted_port
+from portal.demo.ports import PortBusy, choose_port, is_free, wanted_port
 from portal.demo.processes import Part, StartCancelled, StartFailed, spawn
 
 NEVER = threading.Event()
@@ -164,3 +165,14 @@ def test_without_a_wish_the_next_free_port_is_taken():
         taken.bind(("127.0.0.1", port))
         taken.listen()
         assert port < choose_port(None) < 32768
+
+
+def test_what_a_killed_demo_left_on_the_port_is_stopped_before_the_port_is_chosen(tmp_path, part):
+    port = choose_port(None)
+    web = part(f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); time.sleep(600)")
+    web.spawn()
+    _until(lambda: not is_free(port))
+    write_running(tmp_path, Running(0, "", "", {"web": [web.process.pid, started_at(web.process.pid)]}))
+    end_left_over(tmp_path)
+    assert choose_port(port) == port
+    assert not web.alive
