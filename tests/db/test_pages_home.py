@@ -1,6 +1,7 @@
 """Home, the list, the shell and one reservation, through Django's client: what is shown to whom, in few queries."""
 
 import datetime as dt
+from urllib.parse import quote
 
 import pytest
 from django.db import connection
@@ -175,6 +176,13 @@ def test_the_chosen_tenant_is_kept_and_a_foreign_one_is_not_found(page, org):
 
 def test_a_choice_never_leads_to_another_host(page, org):
     assert page.post("/tenant/", {"tenant": org[1].pk, "next": "https://elsewhere.example/"})["Location"] == "/"
+
+
+@pytest.mark.parametrize("nonsense", ["nowhere", "123", "٣", "home", "\ud800", ""])
+def test_a_choice_with_a_way_back_that_is_none_leads_home(page, org, nonsense):
+    body = f"tenant={org[1].pk}&next={quote(nonsense, errors='surrogatepass')}"
+    answer = page.post("/tenant/", body, content_type="application/x-www-form-urlencoded")
+    assert (answer.status_code, answer["Location"]) == (302, "/")
 
 
 def test_the_theme_of_the_cookie_is_rendered_by_the_server(page):

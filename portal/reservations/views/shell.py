@@ -27,7 +27,7 @@ def tenant_choose(request: PageRequest) -> HttpResponse:
     request.session[SESSION_KEY] = tenant.pk
     back = request.POST.get("next", "/")
     inside = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
-    return redirect(back if inside else "/")
+    return redirect(back if inside and back.startswith("/") else "/")
 
 
 @login_required
