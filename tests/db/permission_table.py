@@ -139,6 +139,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "node_token": (writes("/nodes/{node}/token/", PLATFORM, 200),),
     "node_state": (writes("/nodes/{node}/state/", PLATFORM, body={"state": "cordoned"}),),
     "node_retire": (writes("/nodes/{node}/retire/", PLATFORM, 409),),
+    "node_write_off": (writes("/nodes/{node}/write-off/", PLATFORM),),
     "node_enrol": (writes("/agent/v1/enrol", EVERYBODY, 400, csrf=False),),
     # ---- API
     "api_me": (reads("/api/v1/me/"),),
