@@ -27,10 +27,8 @@ def release_reservation(*, reservation: Reservation, actor: User) -> Reservation
         lock_reservations([reservation.pk])
         reservation = Reservation.objects.select_related("tenant").get(pk=reservation.pk)
         if reservation.state not in OPEN or not any(lease.state in WITHDRAWABLE for lease in leases):
-            raise StateConflict(
-                _("%(number)s is %(state)s already.")
-                % {"number": reservation.number, "state": reservation.get_state_display()}
-            )
+            state = _("being stopped") if reservation.state in OPEN else reservation.get_state_display()
+            raise StateConflict(_("%(number)s is %(state)s already.") % {"number": reservation.number, "state": state})
         before = reservation.state
         withdraw_leases(leases)
         started = any(lease.state != LeaseState.PLANNED for lease in leases)

@@ -28,7 +28,7 @@ def make_window(start: dt.datetime, end: dt.datetime) -> DateTimeTZRange:
 
 
 def check_window(during: DateTimeTZRange, pool: Pool, now: dt.datetime) -> DateTimeTZRange:
-    """The window as it is booked: a start up to a minute ago counts as now. Refuses with the limit in numbers."""
+    """The window as it is booked: a start up to a minute ago is no past one. Refuses with the limit in numbers."""
     if during.isempty or during.lower is None or during.upper is None:
         raise WindowRefused(_("A window needs a start and an end."), field="start")
     start, end = during.lower, during.upper

@@ -178,7 +178,7 @@ def test_release_holds_the_span_until_the_agent_says_free(place):  # R-15, R-17
     assert lease.state == "stopping"
     with pytest.raises(QuotaExceeded):
         book(place, "7g.80gb")
-    with pytest.raises(StateConflict):
+    with pytest.raises(StateConflict, match="is being stopped already"):
         release_reservation(reservation=reservation, actor=place["owner"])
     tell(lease, "freed", timezone.now(), reason="withdrawn")
     reservation.refresh_from_db()
