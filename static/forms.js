@@ -16,3 +16,10 @@ document.addEventListener("click", (event) => {
 
 // what does not change the answer is not asked about
 document.addEventListener("input", (event) => { if (event.target.matches("[data-quiet]")) event.stopPropagation(); }, true);
+
+// an answer to what the form said before its last change would give old choices back: the answer to the new ones follows
+document.addEventListener("input", (event) => { if (event.target.form?.matches("[hx-get]")) event.target.form.dataset.changed = "yes"; });
+document.addEventListener("htmx:beforeRequest", (event) => { delete event.target.dataset.changed; });
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (event.detail.requestConfig.elt.dataset.changed) event.detail.shouldSwap = false;
+});

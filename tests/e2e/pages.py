@@ -26,6 +26,11 @@ class Visit:
     status: int = 200
     widths: tuple[int, ...] = (1440, 390)
 
+    @property
+    def in_chinese(self) -> bool:
+        """What is only another state or another reader of the same page is looked at in English alone."""
+        return self.then is None and len(self.widths) > 1
+
 
 def _refused(page: Page) -> None:
     """Sent although the form says no, as without script; the answer is a page of its own with ways on."""
@@ -73,9 +78,9 @@ VISITS = (
     Visit("sign-in", "", "/sign-in/"),
     Visit("password-reset", "", "/password/reset/"),
     Visit("password-reset-done", "", "/password/reset/done/"),
-    Visit("password-link-gone", "", "/password/reset/key/0-none/", status=410),
+    Visit("password-link-gone", "", "/password/reset/key/0-none/", status=404),
     Visit("invitation", "", "{invitation}"),
-    Visit("invitation-gone", "", "/invitation/none/", status=410),
+    Visit("invitation-gone", "", "/invitation/none/", status=404),
     Visit("home", "rosa", "/"),
     Visit("home-menu", "rosa", "/", _menu, widths=(390,)),
     Visit("home-empty", "viktor", "/"),
@@ -94,11 +99,10 @@ VISITS = (
     Visit("timeline-week", "rosa", "/timeline/?zoom=week"),
     Visit("timeline-month", "rosa", "/timeline/?zoom=month"),
     Visit("timeline-table", "rosa", "/timeline/?view=table"),
-    Visit("timeline-admin", "ada", "/timeline/"),
+    Visit("timeline-admin", "ada", "/timeline/?zoom=week", widths=(1440,)),
     Visit("fleet", "rosa", "/fleet/"),
-    Visit("fleet-admin", "ada", "/fleet/"),
+    Visit("fleet-admin", "ada", "/fleet/", widths=(1440,)),
     Visit("usage", "rosa", "/usage/"),
-    Visit("usage-admin", "ada", "/usage/"),
     Visit("tenants", "ada", "/tenants/"),
     Visit("tenants-edit", "ada", "/tenants/", _editing),
     Visit("tenant-add", "ada", "/tenants/add/"),

@@ -39,7 +39,7 @@ def test_a_page_is_open_to_everybody_and_light(visit: Visit, visitors: Visitors,
         assert _unexpected(witness, visit) == []
 
 
-@pytest.mark.parametrize("visit", [visit for visit in VISITS if visit.then is None], ids=lambda visit: visit.name)
+@pytest.mark.parametrize("visit", [visit for visit in VISITS if visit.in_chinese], ids=lambda visit: visit.name)
 def test_a_page_speaks_traditional_chinese(visit: Visit, visitors: Visitors, things):
     with visitors.page(visit.who, locale="zh-TW") as page:
         page.context.add_cookies([{"name": "berth_language", "value": "zh-hant", "url": visitors.url}])

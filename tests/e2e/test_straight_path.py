@@ -4,7 +4,7 @@ import csv
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.visitors import PHONE, Visitors
 from tests.e2e.walking import (
@@ -13,6 +13,7 @@ from tests.e2e.walking import (
     WAVES,
     Booked,
     booked_here,
+    choose_pool,
     fill_reserve_form,
     release,
     wait_log_grows,
@@ -76,6 +77,15 @@ def test_without_script_forms_and_links_book_and_release(visitors: Visitors):
         _reload_until(page, "Released early")
 
 
+def test_a_choice_made_while_an_answer_is_on_its_way_is_kept(visitors: Visitors):
+    """The answer to the form as it was opened comes after the choice, and before the question about it."""
+    with visitors.page("rosa") as page:
+        page.route("**/reserve/preview/**", lambda route: _choose_first(page, route), times=1)
+        page.goto("/reserve/")
+        expect(page.locator("#answer")).to_contain_text("full weighs 7", timeout=PREVIEW_MS)
+        expect(page.locator("#f-pool option:checked")).to_contain_text("L40S")
+
+
 def test_another_tenant_sees_that_a_place_is_held_and_not_by_whom(visitors: Visitors):
     with visitors.page("rosa") as mine, visitors.page("mei") as foreign:
         booked = _book(mine, "secret-run")
@@ -97,6 +107,12 @@ def test_another_tenant_sees_that_a_place_is_held_and_not_by_whom(visitors: Visi
         release(mine)
 
 
+def _choose_first(page: Page, route: Route) -> None:
+    answer = route.fetch()
+    choose_pool(page, "L40S")
+    route.fulfill(response=answer)
+
+
 def _book(page: Page, name: str) -> Booked:
     """By the form, which says that it fits before it is sent; waits until the workload runs."""
     page.goto("/")
@@ -107,6 +123,7 @@ def _book(page: Page, name: str) -> Booked:
     page.get_by_role("button", name=re.compile(rf"^Reserve {re.escape(PROFILE)}")).click()
     page.wait_for_url(re.compile(r"/reservations/R-\d+/$"))
     expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    expect(page.locator("section[aria-labelledby=h-where]")).to_contain_text(POOL)
     return booked_here(page, wait_running(page))
 
 

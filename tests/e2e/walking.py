@@ -22,11 +22,18 @@ class Booked:
 
 def fill_reserve_form(page: Page, workload: str, name: str, pool: str = POOL, profile: str = PROFILE) -> None:
     """One slice from now; every choice is made by its label. Works without script too, where nothing answers."""
-    page.get_by_label("Pool", exact=True).select_option(label=_option(page, pool))
+    choose_pool(page, pool)
     page.locator("label.pick", has=page.get_by_text(profile, exact=True)).click()
     page.get_by_role("radiogroup", name="End").get_by_text("1 h", exact=True).click()
     page.locator("label.pick", has_text=workload).click()
     page.get_by_label("Name", exact=True).fill(name)
+
+
+def choose_pool(page: Page, pool: str) -> None:
+    """A pool stands there with its model behind it."""
+    field = page.get_by_label("Pool", exact=True)
+    texts = field.locator("option").all_inner_texts()
+    field.select_option(label=next(text for text in texts if text.split(" · ")[0] == pool))
 
 
 def wait_running(page: Page) -> str:
@@ -75,9 +82,3 @@ def release(page: Page) -> None:
 
 def wait_ended(page: Page) -> None:
     expect(state(page)).to_have_text("Released early", timeout=ENDED_MS)
-
-
-def _option(page: Page, pool: str) -> str:
-    """The option's whole text: a pool stands there with its model."""
-    options = page.get_by_label("Pool", exact=True).locator("option").all_inner_texts()
-    return next(text for text in options if text.split(" · ")[0] == pool)
