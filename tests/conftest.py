@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from django.utils import translation
 
 from tests.needs import NEEDS
 
@@ -15,6 +16,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if os.environ.get("CI", "").lower() == "true":
                 pytest.fail(f"{marker}: {reason}, and CI=true allows no such skip.", pytrace=False)
             pytest.skip(f"{marker}: {reason}")
+
+
+@pytest.fixture(autouse=True)
+def the_first_language():
+    """A request leaves its language active in the thread; the next test begins in English."""
+    translation.activate("en")
+    yield
+    translation.deactivate()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

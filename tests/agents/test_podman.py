@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,16 @@ LOOK = ("/bin/sh", "-c", "ls /dev/berth; env | sort; id -u; touch /x 2>/dev/null
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory):
+def folder():
+    """Short: Podman takes a runroot of 50 characters at most, and a test worker's own folder is longer."""
+    with tempfile.TemporaryDirectory(prefix="berth-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def service(folder):
     try:
-        service = PodmanService(tmp_path_factory.mktemp("podman"))
+        service = PodmanService(folder)
     except PodmanMissing as missing:
         if os.environ.get("CI") == "true":
             pytest.fail(f"Podman cannot run here: {missing}")

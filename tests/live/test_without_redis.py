@@ -78,7 +78,7 @@ def test_a_task_that_no_broker_takes_is_logged_and_raises_nothing_into_the_reque
 
 def test_a_worker_that_reaches_no_broker_is_not_deaf_and_goes_on_watching(tmp_path):
     away = Celery("away", broker=f"redis+socket://{tmp_path}/nobody.sock")
-    moments = iter(range(0, 10_000, 200))
+    moments = iter([0, 200, 210])  # begun, heard instead of a canary, looked at
     assert not Watchdog(lambda: send_canary(away, "own"), lambda: False, lambda: next(moments)).is_deaf()
 
 
