@@ -9,7 +9,7 @@ const minuteFormat = new Intl.DateTimeFormat(language, { hour: "2-digit", minute
 let skewMs = Number(document.body.dataset.now) * 1000 - Date.now();
 const now = () => Date.now() + skewMs;
 
-const link = { socket: null, tries: 0, heardAt: Date.now(), sent: "", timer: null, everOpen: false };
+const link = { socket: null, tries: 0, heardAt: Date.now(), sent: "", timer: null, everOpen: false, joined: false };
 
 // ---- what the page shows: keys of data-live, data-value and data-fill, and the log that is followed
 function onScreen() {
@@ -53,6 +53,13 @@ function tell(key, value, t) {
 function takeFrame(frame) {
   skewMs = frame.t * 1000 - Date.now();
   for (const key of onScreen().watch) tell(key, frame.v[key], frame.t);
+  join();
+}
+
+// from the first frame on no fact is missed; a part that may have changed since it was rendered asks once now
+function join() {
+  if (!link.joined) htmx.trigger(document.body, "joined");
+  link.joined = true;
 }
 
 // ---- facts: a part that shows the thing listens for its event and fetches itself again
@@ -100,6 +107,7 @@ function connect() {
     Object.assign(link, { tries: 0, sent: "", heardAt: Date.now(), everOpen: true });
     sendWatch();
     if (again) htmx.trigger(document.body, "reconnected");  // catch up by one request for what is on screen
+    else if (!watchMessage().watch.length) join();
     showLink();
   });
   socket.addEventListener("message", hear);

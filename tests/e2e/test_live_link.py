@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, WebSocketRoute, expect
 
 from portal.demo.supervisor import Stack
 from tests.e2e.pages import running_of
 from tests.e2e.visitors import Visitors
+from tests.e2e.walking import POOL, PROFILE, wait_ended
 from tests.e2e.witness import Witness
+from tests.smoke.bookings import Researcher
 
 pytestmark = [pytest.mark.browser, pytest.mark.stack]
 LATE_MS, OFFLINE_MS, BACK_MS = 15_000, 45_000, 20_000
@@ -58,6 +60,21 @@ def test_what_cannot_be_measured_is_never_shown_as_zero(visitors: Visitors, stac
             expect(util.locator("xpath=..")).to_have_class(re.compile(r"\bunmeasured\b"))
         expect(page.locator("svg.plot[data-live$=':util']")).to_have_class(re.compile(r"\bunmeasured\b"))
         expect(page.locator("[data-value$=':mem']").first).to_have_text(re.compile(r"^\d+\.\d$"))
+
+
+def test_what_changed_between_the_page_and_its_socket_is_shown(visitors: Visitors, researcher: Researcher):
+    """The socket opens late, and the reservation ends meanwhile: nobody tells that fact again."""
+    booked = researcher.book(POOL, PROFILE)
+    researcher.until_running(booked["id"])
+    with visitors.page("rosa") as page:
+        page.route_web_socket("**/live/", lambda socket: _after_release(researcher, booked["id"], socket))
+        page.goto(f"/reservations/{booked['number']}/")
+        wait_ended(page)
+
+
+def _after_release(researcher: Researcher, reservation_id: int, socket: WebSocketRoute) -> None:
+    researcher.release(reservation_id)
+    socket.connect_to_server()
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from tests.e2e.walking import (
     choose_pool,
     fill_reserve_form,
     release,
+    wait_fits,
     wait_log_grows,
     wait_moving,
     wait_running,
@@ -55,7 +56,7 @@ def test_a_phone_is_enough_to_book_and_to_release(visitors: Visitors):
         page.goto("/")
         page.get_by_role("navigation", name="Quick").get_by_role("link", name="Reserve").click()
         fill_reserve_form(page, WAVES, "phone-run")
-        expect(page.locator("#answer")).to_contain_text("It fits", timeout=PREVIEW_MS)
+        wait_fits(page)
         page.get_by_role("button", name=re.compile(rf"^Reserve {re.escape(PROFILE)}")).click()
         page.wait_for_url(re.compile(r"/reservations/R-\d+/$"))
         wait_moving(page, wait_running(page))
@@ -118,8 +119,7 @@ def _book(page: Page, name: str) -> Booked:
     page.goto("/")
     page.get_by_role("navigation", name="Main").get_by_role("link", name="Reserve").click()
     fill_reserve_form(page, WAVES, name)
-    expect(page.locator("#answer")).to_contain_text("It fits", timeout=PREVIEW_MS)
-    expect(page.locator("#answer")).to_contain_text(f"{PROFILE} weighs 1, for 1 h")
+    wait_fits(page)
     page.get_by_role("button", name=re.compile(rf"^Reserve {re.escape(PROFILE)}")).click()
     page.wait_for_url(re.compile(r"/reservations/R-\d+/$"))
     expect(page.get_by_role("heading", level=1)).to_have_text(name)

@@ -9,6 +9,8 @@ POOL, PROFILE = "H100 MIG", "1g.10gb"
 WAVES = "Load in waves"
 RUNNING_MS, ENDED_MS = 30_000, 45_000  # generous: how fast it is, `make smoke` measures
 MOVES_MS = 30_000
+ANSWER_MS = 20_000
+NODE = "quay-01"  # the only one of the pool
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,14 @@ def choose_pool(page: Page, pool: str) -> None:
     field = page.get_by_label("Pool", exact=True)
     texts = field.locator("option").all_inner_texts()
     field.select_option(label=next(text for text in texts if text.split(" · ")[0] == pool))
+
+
+def wait_fits(page: Page) -> None:
+    """The form says that what is chosen now fits, and where."""
+    answer = page.locator("#answer")
+    expect(answer).to_contain_text(NODE, timeout=ANSWER_MS)
+    expect(answer).to_contain_text(f"{PROFILE} weighs 1, for 1 h", timeout=ANSWER_MS)
+    expect(answer).to_contain_text("It fits")
 
 
 def wait_running(page: Page) -> str:
