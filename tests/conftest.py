@@ -7,7 +7,7 @@ from django.utils import translation
 
 from tests.needs import NEEDS
 
-SERIAL_FOLDERS = ("race", "live", "e2e", "smoke", "bench")
+SERIAL_FOLDERS = ("race", "e2e", "smoke", "bench")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -26,9 +26,15 @@ def the_first_language():
     translation.deactivate()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that measure time or start many processes share one worker, so that they never disturb each other."""
+    """Tests that measure time or start many processes share one worker, so that they never disturb each other.
+
+    First of all hooks: pytest-xdist reads the groups in its own.
+    """
     for item in items:
         folder = item.nodeid.split("/")[1] if item.nodeid.count("/") else ""
         if folder in SERIAL_FOLDERS or item.get_closest_marker("stack"):
             item.add_marker(pytest.mark.xdist_group("serial"))
+        elif folder == "live":
+            item.add_marker(pytest.mark.xdist_group("live"))
