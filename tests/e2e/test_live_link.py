@@ -1,9 +1,11 @@
 """What a page says when the link is lost and when it is back; and that what cannot be measured is never a zero."""
 
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
@@ -67,23 +69,27 @@ def test_what_changed_between_the_page_and_its_socket_is_shown(visitors: Visitor
     booked = researcher.book(POOL, PROFILE)
     researcher.until_running(booked["id"])
     with visitors.page("rosa") as page:
-        page.route_web_socket("**/live/", lambda socket: _after_release(researcher, booked["id"], socket))
+        page.route_web_socket("**/live/", lambda link: _after_release(researcher, booked["id"], link))
         page.goto(f"/reservations/{booked['number']}/")
         wait_ended(page)
 
 
-def _after_release(researcher: Researcher, reservation_id: int, socket: WebSocketRoute) -> None:
+def _after_release(researcher: Researcher, reservation_id: int, link: WebSocketRoute) -> None:
     researcher.release(reservation_id)
-    socket.connect_to_server()
+    link.connect_to_server()
 
 
 @contextmanager
 def _web_down(stack: Stack) -> Iterator[None]:
-    """The portal's web process is gone, and is back, answering, at the end."""
+    """The portal's web process is gone, and is back, answering, at the end. Nobody else gets its port meanwhile."""
     web = stack.part("web")
     web.stop()
     try:
-        yield
+        with socket.socket() as kept:
+            kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that have just ended do not count
+            kept.bind(("127.0.0.1", urlsplit(stack.url).port))
+            kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # from here on the port is taken
+            yield
     finally:
         web.spawn()
         web.wait_ready(threading.Event())
