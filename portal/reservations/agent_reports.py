@@ -8,7 +8,7 @@ import logging
 
 import msgspec
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Greatest, Least
 
 from agents.protocol import LeaseEvent, Report, event_id
@@ -39,12 +39,7 @@ def apply_report(node_id: int, report: Report, received_at: dt.datetime) -> list
 
 @transaction.atomic
 def _apply_event(node_id: int, event: LeaseEvent, received_at: dt.datetime) -> None:
-    lease = (
-        Lease.objects.select_for_update(no_key=True, of=("self",))
-        .select_related("reservation__tenant", "reservation__profile", "gpu")
-        .filter(pk=event.lease_id, gpu__node_id=node_id)
-        .first()
-    )
+    lease = _locked_leases().filter(pk=event.lease_id, gpu__node_id=node_id).first()
     try:
         if lease is None:
             raise Misfit("this node holds no such lease")
@@ -58,6 +53,12 @@ def _apply_event(node_id: int, event: LeaseEvent, received_at: dt.datetime) -> N
         return
     if changed:
         _tell(lease)
+
+
+def _locked_leases() -> QuerySet[Lease]:
+    """Leases with all that ending one reads; only their own rows are locked."""
+    rows = Lease.objects.select_for_update(no_key=True, of=("self",))
+    return rows.select_related("reservation__tenant", "reservation__profile", "gpu")
 
 
 def _tell(lease: Lease) -> None:
@@ -107,11 +108,7 @@ def _overlaps(lease: Lease, held: list[tuple[str, int, int]]) -> bool:
 
 @transaction.atomic
 def _end_unseen(lease_id: int, received_at: dt.datetime) -> None:
-    lease = (
-        Lease.objects.select_for_update(no_key=True, of=("self",))
-        .select_related("reservation__tenant", "reservation__profile", "gpu")
-        .get(pk=lease_id)
-    )
+    lease = _locked_leases().get(pk=lease_id)
     reason = "withdrawn" if lease.end_reason == "" else lease.end_reason
     if lease.state == LeaseState.STOPPING and end_lease(lease, LeaseState.ENDED, reason, received_at):
         _tell(lease)
