@@ -140,7 +140,8 @@ class Agent:
             wait = await loop.run_in_executor(self._reconcile_thread, self._reconciler.run_pass)
             await self._note_boot()
             try:
-                await asyncio.wait_for(self._doorbell.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._doorbell.wait()
             except TimeoutError:
                 continue
 
@@ -170,7 +171,8 @@ class Agent:
         things the portal decides by what is absent, and that is no news."""
         while True:
             try:
-                await asyncio.wait_for(self._news.wait(), min(RETELL_SECONDS, self._parts.tell_all_seconds))
+                async with asyncio.timeout(min(RETELL_SECONDS, self._parts.tell_all_seconds)):
+                    await self._news.wait()
             except TimeoutError:
                 told_lately = time.monotonic() - self._told_at < self._parts.tell_all_seconds
                 if told_lately and not self._reconciler.events:

@@ -81,7 +81,8 @@ class Link:
             if connection is None:
                 return False
             try:
-                await asyncio.wait_for(connection.send(encode(message)), _SEND_SECONDS)
+                async with asyncio.timeout(_SEND_SECONDS):
+                    await connection.send(encode(message))
             except (OSError, TimeoutError, WebSocketException) as error:
                 log.warning("a frame could not be sent: %s", error or type(error).__name__)
                 await self.drop()
@@ -106,7 +107,8 @@ class Link:
             ping_timeout=20, close_timeout=2, compression=None,
         ) as connection:
             await connection.send(encode(hello))
-            welcome = await asyncio.wait_for(self._first(connection), _WELCOME_SECONDS)
+            async with asyncio.timeout(_WELCOME_SECONDS):
+                welcome = await self._first(connection)
             log.info("connected to the portal as node %s", welcome.node_id)
             self._on_message(welcome)
             self._connection = connection

@@ -94,6 +94,19 @@ def test_no_error_is_swallowed():
     assert not silent
 
 
+def test_no_wait_swallows_its_own_end():
+    """``asyncio.wait_for`` before Python 3.12 drops a cancellation that comes together with what it waits for: an agent
+    told to stop went on for ever. ``asyncio.timeout`` does not."""
+    waits = [
+        f"{path}:{node.lineno}"
+        for path in _python()
+        if path.parts[0] != "tests"
+        for node in ast.walk(ast.parse((ROOT / path).read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "wait_for" and getattr(node.value, "id", "") == "asyncio"
+    ]
+    assert not waits
+
+
 def test_nothing_unfinished_is_left_in_the_sources():
     mark = re.compile(r"\b(TODO|FIXME|XXX)\b|NotImplementedError")
     here = Path(__file__).relative_to(ROOT)
