@@ -173,3 +173,20 @@ class Profile(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class ProfileWeight(models.Model):
+    """What one of a profile counts in quota, price and budget from a moment on. ``Profile.weight`` is the newest; a
+    reservation keeps the weight it was booked with, so that no old report changes."""
+
+    profile = models.ForeignKey(Profile, on_delete=models.CASCADE, related_name="weights")
+    weight = models.PositiveSmallIntegerField(validators=[MinValueValidator(1)])
+    since = models.DateTimeField(default=timezone.now)
+    set_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        ordering = ["profile_id", "-since", "-id"]
+        constraints = [models.CheckConstraint(condition=Q(weight__gte=1), name="profile_weight_counts")]
+
+    def __str__(self) -> str:
+        return f"{self.profile}: {self.weight} since {self.since:%Y-%m-%d}"

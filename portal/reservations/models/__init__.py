@@ -1,0 +1,40 @@
+"""Reservations, leases, and what they wait for."""
+
+from portal.reservations.models.asking import Approval, Decision, Series, Wait
+from portal.reservations.models.keeping import IdempotencyKey, QuarantinedEvent
+from portal.reservations.models.lease import Lease, LeaseLog
+from portal.reservations.models.maintenance import Maintenance
+from portal.reservations.models.reservation import Reservation
+from portal.reservations.models.states import (
+    LIVE,
+    OPEN,
+    UNDER_WAY,
+    EndReason,
+    IsFinite,
+    LeaseState,
+    Lower,
+    State,
+    Upper,
+)
+
+__all__ = [
+    "LIVE",
+    "OPEN",
+    "UNDER_WAY",
+    "Approval",
+    "Decision",
+    "EndReason",
+    "IdempotencyKey",
+    "IsFinite",
+    "Lease",
+    "LeaseLog",
+    "LeaseState",
+    "Lower",
+    "Maintenance",
+    "QuarantinedEvent",
+    "Reservation",
+    "Series",
+    "State",
+    "Upper",
+    "Wait",
+]

@@ -1,0 +1,42 @@
+"""Maintenance: a window in which a node, a pool or everything takes no leases."""
+
+from django.conf import settings
+from django.contrib.postgres.fields import DateTimeRangeField
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from portal.reservations.models.states import window_is_real
+
+
+class Maintenance(models.Model):
+    """Of one node, of one pool, or of everything when neither is named. It is over at its end, or when it is ended or
+    cancelled before."""
+
+    node = models.ForeignKey("inventory.Node", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    pool = models.ForeignKey("inventory.Pool", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    during = DateTimeRangeField(_("window"))
+    reason = models.CharField(_("reason"), max_length=200)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    cancelled_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            window_is_real("maintenance_window_is_real"),
+            models.CheckConstraint(
+                condition=Q(node__isnull=True) | Q(pool__isnull=True), name="maintenance_of_one_thing"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["node", "pool"], condition=Q(ended_at__isnull=True, cancelled_at__isnull=True),
+                name="maintenance_open")
+        ]
+
+    def __str__(self) -> str:
+        return f"maintenance of {self.node or self.pool or 'everything'}"
