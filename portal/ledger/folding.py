@@ -100,3 +100,29 @@ def days_met(since: dt.datetime, until: dt.datetime, days: Sequence[Day]) -> Seq
     first = bisect.bisect_right(days, since, key=lambda day: day.until)
     last = bisect.bisect_left(days, max(until, since + _A_MOMENT), key=lambda day: day.since)
     return days[first:last]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An interval as whole UTC days, from ``first`` up to and without ``last``, and the parts of days at its edges."""
+
+    first: dt.date
+    last: dt.date
+    edges: tuple[Day, ...]
+
+
+def cut_at_utc_days(since: dt.datetime, until: dt.datetime) -> Cut:
+    """Local midnights are rarely UTC's: a month in Chatham begins and ends a quarter to an hour."""
+    since, until = since.astimezone(dt.UTC), until.astimezone(dt.UTC)
+    first, last = since.date(), until.date()
+    if since > _utc_midnight(first):
+        first += dt.timedelta(days=1)
+    if first > last:
+        return Cut(last, last, (Day(last, since, until),))
+    before = Day(since.date(), since, _utc_midnight(first))
+    after = Day(last, _utc_midnight(last), until)
+    return Cut(first, last, tuple(edge for edge in (before, after) if edge.since < edge.until))
+
+
+def _utc_midnight(date: dt.date) -> dt.datetime:
+    return dt.datetime.combine(date, dt.time.min, tzinfo=dt.UTC)

@@ -13,7 +13,11 @@ BEAT_SCHEDULE = {
     "push to nodes that are behind": _every(5, "scheduler.push_behind"),
     "end what is past its deadline": _every(5, "scheduler.end_overdue"),
     "notice silent nodes": _every(10, "scheduler.mark_silent_nodes"),
+    "remind of starts and ends": _every(30, "scheduler.remind_due"),
+    "send mail that is due": _every(10, "scheduler.deliver_mail"),
     "sum up use": _every(60, "scheduler.roll_up"),
+    "sum up the ledger by day": _every(60, "scheduler.sum_up"),
+    "compare the sums with the ledger": _every(3600, "scheduler.check_sums"),
     "forget what is old": _every(600, "scheduler.forget_old"),
 }
 
