@@ -119,10 +119,10 @@ def test_equal_to_what_is_left_is_accepted_and_a_second_more_is_not(house):
     root, team, project, pool = house
     make_budget(project, 6 * HOURS)
     lease_of(project, pool, "1g.10gb", window(NOON, 2), state=LeaseState.PLANNED)
-    check_budgets(project, pool, 2, window(NOON + 3 * HOUR, 2), NOON)
+    check_budgets(project, 2, window(NOON + 3 * HOUR, 2), NOON)
     longer = DateTimeTZRange(NOON + 3 * HOUR, NOON + 5 * HOUR + dt.timedelta(seconds=1), "[)")
     with pytest.raises(BudgetExceeded) as refused:
-        check_budgets(project, pool, 2, longer, NOON)
+        check_budgets(project, 2, longer, NOON)
     assert refused.value.evidence["left_slice_seconds"] == 4 * HOURS
     assert refused.value.evidence["asked_slice_seconds"] == 4 * HOURS + 2
     assert str(refused.value) == "segmentation has 4 of its 6 slice-h left in November 2026; this needs 4.1."
@@ -132,9 +132,9 @@ def test_a_window_over_two_months_is_checked_against_each(house):
     root, team, project, pool = house
     make_budget(team, 4 * HOURS)
     month_end = dt.datetime(2026, 12, 1, tzinfo=dt.UTC)
-    check_budgets(project, pool, 1, window(month_end - 4 * HOUR, 8), NOON)
+    check_budgets(project, 1, window(month_end - 4 * HOUR, 8), NOON)
     with pytest.raises(BudgetExceeded, match="December 2026"):
-        check_budgets(project, pool, 1, window(month_end - 4 * HOUR, 9), NOON)
+        check_budgets(project, 1, window(month_end - 4 * HOUR, 9), NOON)
 
 
 def test_a_budget_above_binds_and_a_huge_request_is_refused_in_whole_numbers(house):
@@ -142,7 +142,7 @@ def test_a_budget_above_binds_and_a_huge_request_is_refused_in_whole_numbers(hou
     root, team, project, pool = house
     make_budget(root, 10 * HOURS)
     with pytest.raises(BudgetExceeded) as refused:
-        check_budgets(project, pool, 7 * 10**18, window(NOON, 1), NOON)
+        check_budgets(project, 7 * 10**18, window(NOON, 1), NOON)
     assert refused.value.evidence["asked_slice_seconds"] == 7 * 10**18 * 3600
 
 
@@ -173,4 +173,4 @@ def test_the_number_of_queries_does_not_grow_with_rows(house, django_assert_num_
     for day in range(25):
         lease_of(project, pool, "1g.10gb", window(NOON + day * 24 * HOUR, 1), state=LeaseState.PLANNED)
     with django_assert_num_queries(2):
-        check_budgets(project, pool, 1, window(NOON, 1), NOON)
+        check_budgets(project, 1, window(NOON, 1), NOON)
