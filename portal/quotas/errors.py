@@ -1,4 +1,4 @@
-"""Why a quota or a budget was not changed."""
+"""Why a quota, a policy or a budget was not changed."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -20,3 +20,21 @@ class QuotaRefused(Exception):
 
 class NotAllowed(QuotaRefused):
     code = "not_allowed"
+
+
+class Duplicate(QuotaRefused):
+    """What is added is there already."""
+
+    code = "duplicate"
+
+
+class NotHeld(QuotaRefused):
+    """What is removed is not there."""
+
+    code = "not_held"
+
+
+class PolicyLoosened(QuotaRefused):
+    """A policy may only tighten what stands above it."""
+
+    code = "policy_loosened"

@@ -46,6 +46,25 @@ class Quota(models.Model):
     def __str__(self) -> str:
         return f"{self.tenant} in {self.pool}: {self.guaranteed} of {self.limit}"
 
+    @property
+    def is_always(self) -> bool:
+        return self.valid.lower is None and self.valid.upper is None
+
+    def part_of(self, during: DateTimeTZRange) -> DateTimeTZRange | None:
+        """The part of a bounded window in which the quota is valid, or None."""
+        if self.is_always:
+            return during
+        since = during.lower if self.valid.lower is None else max(during.lower, self.valid.lower)
+        until = during.upper if self.valid.upper is None else min(during.upper, self.valid.upper)
+        return DateTimeTZRange(since, until, "[)") if since < until else None
+
+    @property
+    def open_hours(self) -> list["OpenHours"]:
+        """Its schedules in order. Selectors note in ``is_timed`` whether it has any, so that most ask for none."""
+        if not getattr(self, "is_timed", True):
+            return []
+        return sorted(self.hours.all(), key=lambda one: (one.weekdays, one.opens, one.closes))
+
 
 class OpenHours(models.Model):
     """Hours of the week, local to the tenant, in which a quota may be used; a quota without any is open always.

@@ -1,14 +1,29 @@
 """Which quotas and budgets bind a tenant: its own and those of every tenant above it."""
 
+from django.db.models import Exists, OuterRef, QuerySet, prefetch_related_objects
+from psycopg2.extras import DateTimeTZRange
+
 from portal.inventory.models import Pool
-from portal.quotas.models import Budget, Quota
+from portal.quotas.models import Budget, OpenHours, Quota
 from portal.tenants.models import Tenant
 
 
-def quotas_binding(tenant: Tenant, pool: Pool) -> list[Quota]:
-    """Quotas in this pool from the root down to the tenant; an empty list means that it has no access."""
+def quotas_binding(tenant: Tenant, pool: Pool, during: DateTimeTZRange | None = None) -> list[Quota]:
+    """Quotas in this pool from the root down to the tenant, each tenant's in order of time.
+
+    Those that are valid at some time of the window; without one all, whenever they hold. An empty list without a window
+    means that the tenant has no access.
+    """
     rows = Quota.objects.filter(pool=pool, tenant_id__in=tenant.ancestor_ids)
-    return list(rows.select_related("tenant", "pool").order_by("tenant__path"))
+    return with_hours(rows.filter(valid__overlap=during) if during else rows)
+
+
+def with_hours(rows: QuerySet[Quota]) -> list[Quota]:
+    """Root first, each with its tenant, pool and open hours: a second query only where any has such hours."""
+    rows = rows.select_related("tenant", "pool").order_by("tenant__path", "valid")
+    found: list[Quota] = list(rows.annotate(is_timed=Exists(OpenHours.objects.filter(quota=OuterRef("pk")))))
+    prefetch_related_objects([row for row in found if row.is_timed], "hours")  # type: ignore[attr-defined]
+    return found
 
 
 def budgets_binding(tenant: Tenant) -> list[Budget]:

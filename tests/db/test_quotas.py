@@ -13,9 +13,9 @@ from portal.quotas.errors import NotAllowed, QuotaRefused
 from portal.quotas.models import Budget, Quota
 from portal.quotas.selectors import quotas_binding
 from portal.quotas.services import set_budget, set_quota
-from portal.reservations.errors import QuotaExceeded
 from portal.reservations.models import Lease, LeaseState, Reservation
-from portal.reservations.rules import check_quotas
+from portal.reservations.request import Request
+from portal.reservations.rules import quota_refusal
 from portal.reservations.selectors import peak_weight_held
 from portal.tenants.models import Role
 from tests.factories import (
@@ -46,6 +46,13 @@ def pool(org):
 
 def set_by(actor, tenant, pool, guaranteed, limit):
     return set_quota(actor=actor, tenant=tenant, pool=pool, guaranteed=guaranteed, limit=limit)
+
+
+def refusal(tenant, pool, profile, ranks, during):
+    """What the quotas that bind the tenant say to a request, or None."""
+    person = make_user()
+    request = Request(person, person, tenant, pool, profile_of(pool, profile), ranks, during)
+    return quota_refusal(request, quotas_binding(tenant, pool), during)
 
 
 def test_quotas_come_root_first_and_none_means_no_access(org, pool):
@@ -176,8 +183,8 @@ def test_budgets_that_make_no_sense_are_refused(org, period, seconds):
     assert not Budget.objects.exists()
 
 
+@pytest.mark.case("Q-04")
 def test_a_limit_cut_below_use_ends_nothing_and_use_still_counts(org, pool):
-    """Q-04."""
     root, team, project = org
     admin = make_user(tenant=root, role=Role.ADMIN)
     set_by(admin, root, pool, 0, 14)
@@ -189,35 +196,31 @@ def test_a_limit_cut_below_use_ends_nothing_and_use_still_counts(org, pool):
     assert Reservation.objects.get(pk=running.pk).state == "confirmed"
     assert set(Lease.objects.values_list("state", flat=True)) == {LeaseState.ACTIVE}
     assert peak_weight_held(root, pool, window(NOON, 1)) == 14
-    with pytest.raises(QuotaExceeded) as refused:
-        check_quotas(team, pool, profile_of(pool, "1g.10gb"), 1, window(NOON, 1))
-    assert refused.value.evidence["held"] == 14
+    assert refusal(team, pool, "1g.10gb", 1, window(NOON, 1)).evidence["held"] == 14
 
 
+@pytest.mark.case("Q-06")
 def test_equal_to_the_limit_is_accepted_and_one_more_is_not(org, pool):
-    """Q-06."""
     root, team, project = org
     make_quota(root, pool, 14)
     make_quota(team, pool, 3)
     make_reservation(project, pool, "1g.10gb", window(NOON, 1), places=((pool.gpus.first(), 0),))
-    check_quotas(project, pool, profile_of(pool, "2g.20gb"), 1, window(NOON, 1))
-    with pytest.raises(QuotaExceeded):
-        check_quotas(project, pool, profile_of(pool, "3g.40gb"), 1, window(NOON, 1))
+    assert refusal(project, pool, "2g.20gb", 1, window(NOON, 1)) is None
+    assert refusal(project, pool, "3g.40gb", 1, window(NOON, 1)).evidence["limit"] == 3
 
 
+@pytest.mark.case("Q-07")
 def test_a_huge_count_is_refused_without_overflow(org, pool):
-    """Q-07."""
     root, team, project = org
     make_quota(root, pool, 14)
-    with pytest.raises(QuotaExceeded) as refused:
-        check_quotas(project, pool, profile_of(pool, "7g.80gb"), 10**18, window(NOON, 1))
-    assert refused.value.evidence["asked"] == 7 * 10**18
+    assert refusal(project, pool, "7g.80gb", 10**18, window(NOON, 1)).evidence["asked"] == 7 * 10**18
 
 
+@pytest.mark.case("R-11")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.integers(0, 90), st.integers(1, 60), st.integers(0, 3)), max_size=8), data=st.data())
 def test_the_peak_over_a_window_is_the_highest_minute(org, pool, steps, data):
-    """R-11: a staircase of overlapping bookings, against counting every minute."""
+    """A staircase of overlapping bookings, against counting every minute."""
     names = ["1g.10gb", "2g.20gb", "3g.40gb", "7g.80gb"]
     root, team, project = org
     Lease.objects.all().delete()
@@ -242,8 +245,9 @@ def test_the_peak_over_a_window_is_the_highest_minute(org, pool, steps, data):
     assert peak_weight_held(project, pool, asked) == peak_weight_held(root, pool, asked)
 
 
+@pytest.mark.case("Q-06")
 def test_the_tables_hold_whole_numbers_only():
-    """Q-06: no column of quotas, the ledger or leases is a binary float."""
+    """No column of quotas, the ledger or leases is a binary float."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_name, column_name FROM information_schema.columns"
