@@ -68,6 +68,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "portal.audit.middleware.OriginMiddleware",
     "portal.accounts.middleware.ReaderMiddleware",
 ]
 

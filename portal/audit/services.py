@@ -3,6 +3,9 @@
 from typing import Any
 
 from portal.audit.models import AuditEntry
+from portal.audit.origin import current_origin
+
+LONGEST_SUBJECT = 128
 
 
 def record_change(
@@ -14,7 +17,15 @@ def record_change(
     before: dict | None = None,
     after: dict | None = None,
 ) -> AuditEntry:
-    """Append one entry; ``actor`` None is Berth itself (a sweep, an agent's report)."""
+    """Append one entry; ``actor`` None is Berth itself (a sweep, an agent's report). Sealed later, after commit."""
+    origin = current_origin()
     return AuditEntry.objects.create(
-        actor=actor, tenant_id=tenant_id, action=action, subject=subject, before=before or {}, after=after or {}
+        actor=actor,
+        tenant_id=tenant_id,
+        action=action,
+        subject=subject[:LONGEST_SUBJECT],
+        before=before or {},
+        after=after or {},
+        via=origin.via,
+        address=origin.address,
     )

@@ -10,6 +10,7 @@ from typing import Any
 from django.db import DatabaseError, DataError, IntegrityError
 
 from agents import protocol
+from portal.audit.origin import Via, coming_from
 from portal.inventory.enrolment import node_of_credential
 from portal.inventory.models import Node
 from portal.inventory.reported import record_hello
@@ -34,7 +35,9 @@ UNSTORABLE = (DataError, IntegrityError, ValueError, OverflowError)
 
 async def agent_socket(scope: dict, receive: Any, send: Any) -> None:
     """ASGI application of ``/agent/v1/socket``."""
-    await AgentSocket(Socket(scope, receive, send)).serve()
+    peer = scope.get("client") or [""]
+    with coming_from(Via.AGENT, peer[0] or ""):
+        await AgentSocket(Socket(scope, receive, send)).serve()
 
 
 class AgentSocket:

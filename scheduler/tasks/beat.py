@@ -18,6 +18,8 @@ BEAT_SCHEDULE = {
     "sum up use": _every(60, "scheduler.roll_up"),
     "sum up the ledger by day": _every(60, "scheduler.sum_up"),
     "compare the sums with the ledger": _every(3600, "scheduler.check_sums"),
+    "seal the audit trail": _every(5, "scheduler.seal_audit"),
+    "seal what came late": _every(600, "scheduler.seal_late_audit"),
     "forget what is old": _every(600, "scheduler.forget_old"),
 }
 

@@ -9,6 +9,7 @@ from django.contrib.sessions.models import Session
 from django.db import OperationalError
 from django.utils import timezone
 
+from portal.audit.origin import Via, coming_from
 from portal.events import node_group, tell_group
 from portal.live import rollups
 from portal.reservations import sweeps
@@ -59,7 +60,7 @@ def sweep(name: str, work: Callable[[], int], until_done: bool = True) -> int:
     found = 0
     deadline = time.monotonic() + PASS_SECONDS
     try:
-        with only_one(name) as ours:
+        with only_one(name) as ours, coming_from(Via.SWEEP):
             while ours and time.monotonic() < deadline:
                 some = work()
                 found += some

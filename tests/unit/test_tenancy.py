@@ -9,7 +9,7 @@ from portal.tenants.models import Tenant
 OF_NO_TENANT = {
     "accounts.User", "accounts.ApiToken", "audit.AuditEntry", "inventory.EnrolmentToken", "inventory.Gpu",
     "inventory.Node", "inventory.Pool", "inventory.Profile", "reservations.IdempotencyKey",
-    "reservations.QuarantinedEvent", "tenants.Tenant",
+    "reservations.QuarantinedEvent", "tenants.Tenant", "audit.AuditSeal",
 }  # fmt: skip
 
 
