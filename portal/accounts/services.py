@@ -48,6 +48,11 @@ def change_password(*, person: User, password: str, actor: User) -> None:
     tell_user_on_commit(person.pk, "rights.changed")
 
 
+def record_reset_asked(person: User) -> None:
+    """Somebody, who need not be ``person``, had a link mailed to them that sets a password."""
+    record_change(actor=None, action="person.reset_asked", subject=f"user {person.pk}")
+
+
 @transaction.atomic
 def create_token(*, person: User, name: str, days: int) -> tuple[ApiToken, str]:
     """The token and its text, which exists only here. ``days`` is cut to the longest allowed."""
@@ -75,12 +80,12 @@ def disable(*, person: User, actor: User) -> bool:
         is_active=False, sign_in_round=F("sign_in_round") + 1
     ):
         return False
-    ApiToken.objects.filter(user=person).delete()
+    tokens, _each = ApiToken.objects.filter(user=person).delete()
     record_change(
         actor=actor,
         action="person.disabled",
         subject=f"user {person.pk}",
-        before={"active": True},
+        before={"active": True, "tokens": tokens},
         after={"active": False},
     )
     tell_user_on_commit(person.pk, "rights.changed")

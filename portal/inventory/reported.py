@@ -8,6 +8,8 @@ from django.db.models import F, Q
 
 from agents.protocol import GpuFact, Hello
 from portal import events
+from portal.inventory.gpu_changes import record_absent, record_gpu_change, watched
+from portal.inventory.hearing import end_silence, record_degraded
 from portal.inventory.models import Gpu, GpuState, Node, Pool
 from portal.inventory.profiles import record_profiles
 
@@ -18,6 +20,7 @@ log = logging.getLogger(__name__)
 def record_hello(node: Node, hello: Hello, received_at: dt.datetime) -> Node:
     """The node as its agent describes itself. Liveness is the receive time; its own clock only shows the offset."""
     record_gpus(node, hello.gpus)
+    end_silence(node.pk)
     offset_ms = int((hello.sent_at - received_at.timestamp()) * 1000)
     Node.objects.filter(pk=node.pk).update(
         boot_id=hello.boot_id,
@@ -27,7 +30,6 @@ def record_hello(node: Node, hello: Hello, received_at: dt.datetime) -> Node:
         simulated=hello.simulated,
         clock_offset_ms=offset_ms,
         last_seen_at=received_at,
-        silent_since=None,
     )
     events.tell_everybody_on_commit("node.changed", node=node.pk)
     node.refresh_from_db()
@@ -52,9 +54,17 @@ def record_gpus(node: Node, facts: tuple[GpuFact, ...]) -> None:
     record_profiles(node, own.values())
     for fact in own.values():
         _record_gpu(node, known.get(fact.uuid), fact)
-    Gpu.objects.filter(node=node, present=True).exclude(uuid__in=own).update(present=False)
-    faults = [f"GPU {fact.index}: {fact.fault}" for fact in facts if not fact.healthy]
-    Node.objects.filter(pk=node.pk).update(degraded_reason="; ".join(faults)[:255])
+    for gpu in known.values():
+        if gpu.uuid not in own and Gpu.objects.filter(pk=gpu.pk, present=True).update(present=False):
+            record_absent(node, gpu)
+    _set_degraded(node, [f"GPU {fact.index}: {fact.fault}" for fact in facts if not fact.healthy])
+
+
+def _set_degraded(node: Node, faults: list[str]) -> None:
+    reason = "; ".join(faults)[:255]
+    before = Node.objects.values_list("degraded_reason", flat=True).get(pk=node.pk)
+    if before != reason and Node.objects.filter(pk=node.pk, degraded_reason=before).update(degraded_reason=reason):
+        record_degraded(node, before, reason)
 
 
 def _lock_pools(node: Node, facts: tuple[GpuFact, ...]) -> None:
@@ -67,6 +77,7 @@ def _lock_pools(node: Node, facts: tuple[GpuFact, ...]) -> None:
 def _record_gpu(node: Node, gpu: Gpu | None, fact: GpuFact) -> None:
     gpu = gpu or Gpu(node=node, uuid=fact.uuid)
     old = {field.attname: getattr(gpu, field.attname) for field in Gpu._meta.concrete_fields}
+    before = watched(gpu) if gpu.pk else None
     moved = gpu.pk is not None and (gpu.model, gpu.mig_enabled) != (fact.model, fact.mig_enabled)
     gpu.index, gpu.model, gpu.memory_mib = fact.index, fact.model, fact.memory_mib
     gpu.memory_slices, gpu.compute_slices = fact.memory_slices, fact.compute_slices
@@ -77,6 +88,7 @@ def _record_gpu(node: Node, gpu: Gpu | None, fact: GpuFact) -> None:
         gpu.pool = _pool_for(node, fact)
     if gpu.pk is None or old != {field.attname: getattr(gpu, field.attname) for field in Gpu._meta.concrete_fields}:
         gpu.save()
+        record_gpu_change(node, gpu, before)
         if gpu.pool_id:
             Pool.objects.filter(pk=gpu.pool_id).update(revision=F("revision") + 1)
 

@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_noop
 
 from portal import events
+from portal.inventory.hearing import record_degraded, record_heard_again
 from portal.inventory.models import Gpu, Node, NodeState
 from portal.reservations.models import LIVE, Lease
 
@@ -62,10 +63,18 @@ def record_heard(heard: dict[int, Heard]) -> None:
         node.last_seen_at, node.silent_since = heard[node.pk].at, None
         _judge_probe(node, heard[node.pk].probe_age_seconds)
         if before != (node.silent_since, node.degraded_reason):
+            _record(node, *before)
             events.tell_everybody_on_commit("node.changed", node=node.pk)
         changed.append(node)
     if changed:
         Node.objects.bulk_update(changed, ["last_seen_at", "silent_since", "degraded_reason"])
+
+
+def _record(node: Node, silent_since: dt.datetime | None, degraded_reason: str) -> None:
+    if silent_since is not None:
+        record_heard_again(node)
+    if degraded_reason != node.degraded_reason:
+        record_degraded(node, degraded_reason, node.degraded_reason)
 
 
 def _judge_probe(node: Node, age_seconds: float | None) -> None:

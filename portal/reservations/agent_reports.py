@@ -13,6 +13,7 @@ from django.db.models.functions import Greatest, Least
 
 from agents.protocol import LeaseEvent, Report, event_id
 from portal import events
+from portal.inventory.hearing import end_silence
 from portal.inventory.models import Node
 from portal.inventory.services import raise_generations
 from portal.reservations.ending import close_reservation
@@ -28,9 +29,9 @@ def apply_report(node_id: int, report: Report, received_at: dt.datetime) -> list
     """Apply each event once; returns the ids the agent may forget, those put in quarantine too."""
     for event in report.events:
         _apply_event(node_id, event, received_at)
+    end_silence(node_id)
     Node.objects.filter(pk=node_id).update(
         last_seen_at=received_at,
-        silent_since=None,
         observed_generation=Least(Greatest(F("observed_generation"), report.observed_generation), F("generation")),
     )
     _end_what_is_gone(node_id, report, received_at)

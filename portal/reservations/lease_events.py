@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Callable
 
 from agents.protocol import LeaseEvent
+from portal.audit.services import record_change
 from portal.ledger.models import Kind
 from portal.ledger.services import record_entry
 from portal.reservations.models import LIVE, Lease, LeaseLog, LeaseState, Reservation, State
@@ -32,10 +33,18 @@ def active(lease: Lease, event: LeaseEvent, received_at: dt.datetime) -> bool:
         state=LeaseState.ACTIVE
     )
     record_entry(kind=Kind.OPENED, at=at, source=f"agent/{event.id}", **_facts(lease))
-    Reservation.objects.filter(pk=lease.reservation_id, state=State.CONFIRMED).update(
-        state=State.RUNNING, running_at=at
-    )
+    _run_reservation(lease.reservation, at)
     return True
+
+
+def _run_reservation(reservation: Reservation, at: dt.datetime) -> None:
+    """The first of its ranks makes it run."""
+    waiting = Reservation.objects.filter(pk=reservation.pk, state=State.CONFIRMED)
+    if waiting.update(state=State.RUNNING, running_at=at):
+        record_change(
+            actor=None, action="reservation.running", subject=reservation.number, tenant_id=reservation.tenant_id,
+            before={"state": State.CONFIRMED}, after={"state": State.RUNNING, "running_at": at.isoformat()},
+        )  # fmt: skip
 
 
 def stopping(lease: Lease, event: LeaseEvent, received_at: dt.datetime) -> bool:

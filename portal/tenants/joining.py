@@ -8,6 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
+from portal.accounts.entrances import record_sign_in
 from portal.accounts.forms import JoinForm
 from portal.accounts.models import User
 from portal.tenants.errors import TenantRefused
@@ -59,4 +60,5 @@ def _begin(request: HttpRequest, token: str, found: Invitation) -> HttpResponse:
             status=409,
         )
     login(request, person, backend=BACKEND)
+    record_sign_in(person)
     return redirect("/")

@@ -84,7 +84,7 @@ def withdraw_invitation(*, actor: User, invitation: Invitation) -> None:
     _check_may_give(actor, invitation.tenant, Role(invitation.role))
     record_change(
         actor=actor, action="member.invitation_withdrawn", subject=f"invitation {invitation.pk}",
-        tenant_id=invitation.tenant_id, before={"email": invitation.email},
+        tenant_id=invitation.tenant_id, before={"email": invitation.email, "role": str(invitation.role)},
     )  # fmt: skip
     invitation.delete()
 
@@ -125,10 +125,11 @@ def accept_invitation(
     held, created = Membership.objects.get_or_create(
         user=person, tenant=invitation.tenant, defaults={"role": invitation.role}
     )
+    before = {} if created else {"role": str(held.role)}
     if not created and ROLE_RANK[Role(held.role)] < ROLE_RANK[Role(invitation.role)]:
         held.role = invitation.role
         held.save(update_fields=["role"])
-    _tell(person, invitation.tenant, person, "member.joined", {}, {"role": str(held.role)})
+    _tell(person, invitation.tenant, person, "member.joined", before, {"role": str(held.role)})
     return person
 
 

@@ -37,7 +37,10 @@ def plant_root(*, name: str, code: str = "", time_zone: str = "UTC") -> Tenant:
     root = Tenant.objects.create(
         name=_checked_name(name), code=code or _code_for(name, set()), time_zone=time_zone, path=""
     )
-    return _with_path(root, "/")
+    root = _with_path(root, "/")
+    after = {"name": root.name, "code": root.code, "time_zone": time_zone}
+    record_change(actor=None, action="tenant.created", subject=f"tenant {root.pk}", tenant_id=root.pk, after=after)
+    return root
 
 
 @transaction.atomic
@@ -103,9 +106,10 @@ def close_tenant(*, actor: User, tenant: Tenant) -> Tenant:
         raise TenantRefused(_("Close what is below %(tenant)s first.") % {"tenant": tenant}, "open_children")
     if not Tenant.objects.filter(pk=tenant.pk, closed_at__isnull=True).update(closed_at=timezone.now()):
         raise TenantRefused(_("%(tenant)s is closed.") % {"tenant": tenant}, "closed")
-    record_change(actor=actor, action="tenant.closed", subject=f"tenant {tenant.pk}", tenant_id=tenant.pk)
-    tell_everybody_on_commit("tenants.changed")
     tenant.refresh_from_db()
+    after = {"closed_at": tenant.closed_at.isoformat() if tenant.closed_at else ""}
+    record_change(actor=actor, action="tenant.closed", subject=f"tenant {tenant.pk}", tenant_id=tenant.pk, after=after)
+    tell_everybody_on_commit("tenants.changed")
     return tenant
 
 

@@ -64,8 +64,11 @@ def make_admin(email: str, name: str, password: str, root: Tenant) -> User:
     elif password:
         change_password(person=person, password=password, actor=person)
     enable(person=person, actor=person)
+    held = Membership.objects.filter(user=person, tenant=root).first()
+    before = {"role": str(held.role)} if held else {}
     Membership.objects.update_or_create(user=person, tenant=root, defaults={"role": Role.ADMIN})
     record_change(
-        actor=person, action="member.role_set", subject=f"user {person.pk}", tenant_id=root.pk, after={"role": "admin"}
-    )
+        actor=person, action="member.role_set", subject=f"user {person.pk}", tenant_id=root.pk,
+        before=before, after={"role": "admin"},
+    )  # fmt: skip
     return person
