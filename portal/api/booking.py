@@ -35,7 +35,7 @@ def book(request: SignedInApiRequest, asked: dict) -> tuple[Reservation, bool]:
     try:
         reservation = book_reservation(created_by=user, owner=owner, workload=workload, key=key, **what)
     except HAS_WAYS_ON as refusal:
-        raise with_alternatives(refusal, **what) from refusal
+        raise with_alternatives(refusal, owner=owner, **what) from refusal
     return reservation, not known
 
 

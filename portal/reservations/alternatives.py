@@ -8,7 +8,7 @@ from itertools import islice
 from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Pool, Profile
-from portal.reservations.errors import BudgetExceeded, NoCapacity, QuotaExceeded, ReservationRefused
+from portal.reservations.errors import BudgetExceeded, NoCapacity, PolicyRefused, QuotaExceeded, ReservationRefused
 from portal.reservations.outlook import WEEK, Outlook, PoolOutlook
 from portal.reservations.selectors import shape_of
 from portal.reservations.whatif import Place, places_for, would_fit
@@ -16,7 +16,7 @@ from scheduler.placement.earliest import fitting_starts
 
 MOST_ALTERNATIVES = 3
 MOST_STARTS_TRIED = 200
-HAS_WAYS_ON = (NoCapacity, QuotaExceeded, BudgetExceeded)
+HAS_WAYS_ON = (NoCapacity, QuotaExceeded, BudgetExceeded, PolicyRefused)
 MINUTE = dt.timedelta(minutes=1)
 
 
@@ -36,9 +36,10 @@ class Alternative:
 def alternatives_in(
     outlook: Outlook, pool: Pool, profile: Profile, ranks: int, during: DateTimeTZRange, refusal: ReservationRefused
 ) -> tuple[Alternative, ...]:
-    """Up to three ways on, the one closest to what was asked first. Only lack of place, quota or budget has any."""
+    """Up to three ways on, the one closest to what was asked first. Only lack of place, quota, budget
+    and what a policy forbids have any; a workload that is not allowed has none, since it would run there too."""
     here = outlook.pools.get(pool.pk)
-    if here is None or not isinstance(refusal, HAS_WAYS_ON):
+    if here is None or not isinstance(refusal, HAS_WAYS_ON) or refusal.field == "workload":
         return ()
     search = _Search(outlook, here, profile, ranks, during)
     size = [search.smaller, search.fewer]

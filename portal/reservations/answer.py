@@ -81,7 +81,10 @@ def answer_to(
     if not valid or during is None:
         return NO_ANSWER
     asked, outlook = form.cleaned_data, outlook or form.offer.outlook
-    seen = preview(asked["tenant"], asked["pool"], asked["profile"], asked["ranks"], during, outlook=outlook)
+    image = form.draft.image if form.draft else None
+    seen = preview(
+        asked["tenant"], asked["pool"], asked["profile"], asked["ranks"], during, image=image, outlook=outlook
+    )
     refusal = refusal or seen.reason
     bars, most, frame = _chart(form, during, outlook)
     frozen = during.lower - settings.FREEZE_HORIZON

@@ -86,22 +86,28 @@ def preview(
     during: DateTimeTZRange,
     *,
     owner: User | None = None,
+    image: str | None = None,
     outlook: Outlook | None = None,
     now: dt.datetime | None = None,
 ) -> Preview:
-    """What booking this would answer now. ``owner``: whose right to book is checked too.
+    """What booking this would answer now. ``owner``: whose right to book is checked too; ``image``: what would run.
 
     Without an outlook the window alone is read first, a week around it only when place, quota or budget is short.
     """
     now = now or (outlook.now if outlook else timezone.now())
-    near = outlook or outlook_around(tenant, _readable(during, pool, now), now, pool=pool, margin=dt.timedelta(0))
+    owner_id = owner.pk if owner else None
+    near = outlook or outlook_around(
+        tenant, _readable(during, pool, now), now, pool=pool, margin=dt.timedelta(0), owner_id=owner_id
+    )
     try:
-        places = _places(near, pool, profile, ranks, during, owner)
+        places = _places(near, pool, profile, ranks, during, owner, image)
         return _preview(near, pool, profile, ranks, during, places, None)
     except ReservationRefused as error:
         refusal = error
     if isinstance(refusal, HAS_WAYS_ON):
-        refusal = with_alternatives(refusal, tenant, pool, profile, ranks, during, outlook=outlook, now=now)
+        refusal = with_alternatives(
+            refusal, tenant, pool, profile, ranks, during, owner=owner, outlook=outlook, now=now
+        )
     return _preview(near, pool, profile, ranks, during, (), refusal)
 
 
@@ -113,11 +119,12 @@ def alternatives_for(
     during: DateTimeTZRange,
     refusal: ReservationRefused,
     *,
+    owner: User | None = None,
     outlook: Outlook | None = None,
     now: dt.datetime | None = None,
 ) -> tuple[Alternative, ...]:
     """At most three requests that the same person could book now."""
-    outlook = outlook or outlook_around(tenant, during, now or timezone.now())
+    outlook = outlook or outlook_around(tenant, during, now or timezone.now(), owner_id=owner.pk if owner else None)
     return alternatives_in(outlook, pool, profile, ranks, during, refusal)
 
 
@@ -129,11 +136,12 @@ def with_alternatives(
     ranks: int,
     during: DateTimeTZRange,
     *,
+    owner: User | None = None,
     outlook: Outlook | None = None,
     now: dt.datetime | None = None,
 ) -> ReservationRefused:
     """The refusal with its ways on, and with the full reason where there was no place. Call after the rollback."""
-    outlook = outlook or outlook_around(tenant, during, now or timezone.now())
+    outlook = outlook or outlook_around(tenant, during, now or timezone.now(), owner_id=owner.pk if owner else None)
     if isinstance(refusal, NoCapacity):
         try:
             _places(outlook, pool, profile, ranks, during, None)
@@ -206,13 +214,19 @@ def _readable(during: DateTimeTZRange, pool: Pool, now: dt.datetime) -> DateTime
 
 
 def _places(
-    outlook: Outlook, pool: Pool, profile: Profile, ranks: int, during: DateTimeTZRange, owner: User | None
+    outlook: Outlook,
+    pool: Pool,
+    profile: Profile,
+    ranks: int,
+    during: DateTimeTZRange,
+    owner: User | None,
+    image: str | None = None,
 ) -> tuple[Place, ...]:
     if owner is not None:
         check_member(owner, outlook.tenant)
     if pool.pk not in outlook.pools:
         raise no_access(outlook, pool)
-    return places_for(outlook, outlook.pools[pool.pk], profile, ranks, during)
+    return places_for(outlook, outlook.pools[pool.pk], profile, ranks, during, image)
 
 
 def _preview(

@@ -38,7 +38,7 @@ def offer_for(shell: Shell, wanted: Mapping[str, str], window: DateTimeTZRange |
     if tenant is None:
         return Offer(tenants, None, [], None, [], [], None)
     now = timezone.now()
-    outlook = outlook_around(tenant, around(window, now), now)
+    outlook = outlook_around(tenant, around(window, now), now, owner_id=shell.request.user.pk)
     pools = sorted((here.pool for here in outlook.pools.values()), key=lambda pool: pool.name)
     pool = named(pools, wanted.get("pool")) or (pools[0] if pools else None)
     profiles = list(outlook.pools[pool.pk].profiles) if pool else []

@@ -15,7 +15,11 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Gpu, Pool, Profile
 from portal.quotas.models import Quota
+from portal.quotas.policies import EffectivePolicy, policy_of
+from portal.quotas.selectors import with_hours
+from portal.reservations.closures import closures
 from portal.reservations.models import LIVE, Lease
+from portal.reservations.policy_rules import quotas_met
 from portal.reservations.selectors import NEIGHBOURS, ON_DEVICE, bookable_gpus, held_as, profiles_of, shape_of, view_of
 from portal.reservations.spending import BudgetStatus, budget_statuses_during
 from portal.tenants.models import Tenant
@@ -36,7 +40,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class QuotaUse:
-    """A quota with the most weight that its tenant's subtree holds at one moment of a window."""
+    """A quota with the most weight that its tenant's subtree holds at one moment of a window while it is valid."""
 
     quota: Quota
     held: int
@@ -48,7 +52,7 @@ class QuotaUse:
 
 @dataclass(frozen=True)
 class PoolOutlook:
-    """One pool that the tenant has access to, between the outlook's two times."""
+    """One pool that the tenant has access to, between the outlook's two times; its quotas whenever they are valid."""
 
     pool: Pool
     quotas: tuple[Quota, ...]
@@ -63,24 +67,32 @@ class PoolOutlook:
 
     def quota_uses(self, during: DateTimeTZRange) -> list[QuotaUse]:
         """Root first; the window must lie within the outlook."""
-        return [QuotaUse(quota, self._peak(quota.tenant.path, during)) for quota in self.quotas]
+        return [
+            QuotaUse(quota, peak_below(quota.tenant.path, part, self.holdings))
+            for quota, part in quotas_met(self.quotas, during)
+        ]
 
-    def _peak(self, path: str, during: DateTimeTZRange) -> int:
-        changes: dict[dt.datetime, int] = defaultdict(int)
-        for one in self.holdings:
-            if one.tenant_path.startswith(path) and one.since < during.upper and during.lower < one.until:
-                changes[max(one.since, during.lower)] += one.weight
-                changes[one.until] -= one.weight
-        held = peak = 0
-        for moment in sorted(changes):
-            held += changes[moment]
-            peak = max(peak, held)
-        return peak
+
+def peak_below(path: str, during: DateTimeTZRange, holdings: Iterable[Holding]) -> int:
+    """The most weight that a subtree holds at one moment of the window."""
+    changes: dict[dt.datetime, int] = defaultdict(int)
+    for one in holdings:
+        if one.tenant_path.startswith(path) and one.since < during.upper and during.lower < one.until:
+            changes[max(one.since, during.lower)] += one.weight
+            changes[one.until] -= one.weight
+    held = peak = 0
+    for moment in sorted(changes):
+        held += changes[moment]
+        peak = max(peak, held)
+    return peak
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What ``tenant`` may count on in ``[since, until)``. Pools that it has no access to are not in ``pools``."""
+    """What ``tenant`` may count on in ``[since, until)``. Pools that it has no access to are not in ``pools``.
+
+    ``own`` is what the person holds in all pools, where a policy limits that; None when nobody was named.
+    """
 
     tenant: Tenant
     now: dt.datetime
@@ -88,6 +100,8 @@ class Outlook:
     until: dt.datetime
     pools: dict[int, PoolOutlook]
     budgets: tuple[BudgetStatus, ...]
+    policy: EffectivePolicy
+    own: tuple[Holding, ...] | None
 
     def covers(self, during: DateTimeTZRange) -> bool:
         """Whether everything that bears on the window was read."""
@@ -95,15 +109,25 @@ class Outlook:
 
 
 def outlook_around(
-    tenant: Tenant, during: DateTimeTZRange, now: dt.datetime, *, pool: Pool | None = None, margin: dt.timedelta = WEEK
+    tenant: Tenant,
+    during: DateTimeTZRange,
+    now: dt.datetime,
+    *,
+    pool: Pool | None = None,
+    margin: dt.timedelta = WEEK,
+    owner_id: int | None = None,
 ) -> Outlook:
-    """The window with a margin on both sides, never before now; all pools of the tenant, or the one. Six queries."""
+    """The window with a margin on both sides, never before now; all pools of the tenant, or the one. Eight queries,
+    and one more where a policy limits what the owner holds."""
     since, until = max(during.lower - margin, min(now, during.lower)), during.upper + margin
     quotas = _quotas_by_pool(tenant, pool)
     pools = [rows[0].pool for rows in quotas.values()]
     profiles = _profiles(pools)
     gpus = _gpus(pools)
-    held, holdings = _leases(pools, DateTimeTZRange(since - NEIGHBOURS, until + NEIGHBOURS, "[)"), now)
+    around = DateTimeTZRange(since - NEIGHBOURS, until + NEIGHBOURS, "[)")
+    held, holdings = _leases(pools, around, now)
+    closed = closures(gpus, around)
+    policy = policy_of(tenant)
     return Outlook(
         tenant, now, since, until,
         {
@@ -112,23 +136,33 @@ def outlook_around(
                 tuple(quotas[one.pk]),
                 tuple(profile for profile in profiles if (profile.gpu_model, profile.mig) == (one.gpu_model, one.mig)),
                 {gpu.pk: gpu for gpu in gpus if gpu.pool_id == one.pk},
-                tuple(view_of(gpu, held[gpu.pk]) for gpu in gpus if gpu.pool_id == one.pk),
+                tuple(view_of(gpu, [*held[gpu.pk], *closed[gpu.pk]]) for gpu in gpus if gpu.pool_id == one.pk),
                 tuple(holdings[one.pk]),
             )
             for one in pools
         },
         tuple(budget_statuses_during(tenant, since, until, now)),
+        policy,
+        _held_by(owner_id, policy, around) if owner_id and policy.weight_rules else None,
     )  # fmt: skip
 
 
 def _quotas_by_pool(tenant: Tenant, pool: Pool | None) -> dict[int, list[Quota]]:
-    rows = Quota.objects.filter(tenant_id__in=tenant.ancestor_ids).select_related("tenant", "pool")
+    rows = Quota.objects.filter(tenant_id__in=tenant.ancestor_ids)
     found: dict[int, list[Quota]] = defaultdict(list)
-    for row in rows.filter(pool=pool) if pool else rows:
+    for row in with_hours(rows.filter(pool=pool) if pool else rows):
         found[row.pool_id].append(row)
-    for rows_of_pool in found.values():
-        rows_of_pool.sort(key=lambda row: row.tenant.path)
     return dict(sorted(found.items()))
+
+
+def _held_by(owner_id: int, policy: EffectivePolicy, around: DateTimeTZRange) -> tuple[Holding, ...]:
+    """Below the highest tenant whose policy counts what one person holds."""
+    highest = policy.weight_rules[0][0].path
+    rows = Lease.objects.filter(
+        state__in=LIVE, reservation__owner=owner_id, reservation__tenant__path__startswith=highest,
+        during__overlap=around,
+    ).values_list("during", "reservation__weight", "reservation__tenant__path")  # fmt: skip
+    return tuple(Holding(during.lower, during.upper, weight, path) for during, weight, path in rows)
 
 
 def _profiles(pools: Sequence[Pool]) -> list[Profile]:

@@ -7,7 +7,8 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Gpu, Profile
 from portal.reservations.errors import NoAccess, ReservationRefused
-from portal.reservations.outlook import Outlook, PoolOutlook
+from portal.reservations.outlook import Outlook, PoolOutlook, peak_below
+from portal.reservations.policy_rules import check_coverage, check_policy
 from portal.reservations.reasons import no_capacity, quota_exceeded
 from portal.reservations.rules import check_shape
 from portal.reservations.selectors import shape_of, window_of
@@ -27,11 +28,22 @@ class Place(NamedTuple):
 
 
 def check_without_capacity(
-    outlook: Outlook, here: PoolOutlook, profile: Profile, ranks: int, during: DateTimeTZRange
+    outlook: Outlook,
+    here: PoolOutlook,
+    profile: Profile,
+    ranks: int,
+    during: DateTimeTZRange,
+    image: str | None = None,
 ) -> None:
-    """Raise what booking would: window, shape and count, quota, budget, in this order."""
+    """Raise what booking would: window, coverage, shape and count, policy, quota, budget, in this order."""
     check_window(during, here.pool, outlook.now)
+    check_coverage(here.quotas, during)
     check_shape(here.pool, profile, ranks)
+    own = outlook.own
+    check_policy(
+        outlook.policy, pool=here.pool, profile=profile, weight=profile.weight * ranks, during=during, now=outlook.now,
+        image=image,
+        held_by_person=None if own is None else lambda tenant: peak_below(tenant.path, during, own))  # fmt: skip
     check_limits(outlook, here, profile.weight * ranks, during)
 
 
@@ -53,10 +65,15 @@ def would_fit(outlook: Outlook, here: PoolOutlook, profile: Profile, ranks: int,
 
 
 def places_for(
-    outlook: Outlook, here: PoolOutlook, profile: Profile, ranks: int, during: DateTimeTZRange
+    outlook: Outlook,
+    here: PoolOutlook,
+    profile: Profile,
+    ranks: int,
+    during: DateTimeTZRange,
+    image: str | None = None,
 ) -> tuple[Place, ...]:
     """Where the ranks would sit, or the refusal. Its time when something becomes free reaches as far as the outlook."""
-    check_without_capacity(outlook, here, profile, ranks, during)
+    check_without_capacity(outlook, here, profile, ranks, during, image)
     placements = place_gang(shape_of(profile), ranks, here.views, window_of(during), here.shapes)
     if not placements:
         why = why_not(shape_of(profile), ranks, here.views, window_of(during), here.shapes)

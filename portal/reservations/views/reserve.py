@@ -149,9 +149,9 @@ def _refused(request: PageRequest, form: ReserveForm, refusal: ReservationRefuse
         field_refused(form, refusal)
         return _again(request, form, NO_ANSWER, 422)
     asked, outlook = form.cleaned_data, None
-    if refusal.code in ("no_capacity", "quota_exceeded", "budget_exceeded"):
+    if refusal.code in ("no_capacity", "quota_exceeded", "budget_exceeded", "policy_refused"):
         tenant, during = asked["tenant"], form.request_window
-        outlook = outlook_around(tenant, during, timezone.now())
+        outlook = outlook_around(tenant, during, timezone.now(), owner_id=request.user.pk)
         refusal = with_alternatives(
             refusal, tenant, asked["pool"], asked["profile"], asked["ranks"], during, outlook=outlook
         )
