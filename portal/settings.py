@@ -165,7 +165,10 @@ CELERY_TASK_TIME_LIMIT = 300
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "control"
-CELERY_TASK_ROUTES = dict.fromkeys(["scheduler.roll_up", "scheduler.forget_old"], {"queue": "reports"})
+CELERY_TASK_ROUTES = dict.fromkeys(
+    [f"scheduler.{name}" for name in ("roll_up", "forget_old", "sum_up", "check_sums", "deliver_mail")],
+    {"queue": "reports"},
+)
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 10
@@ -281,7 +284,11 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20
 
 # ---- Berth's own rules; a pool or tenant may be stricter
 FREEZE_HORIZON = timedelta(seconds=env.int("FREEZE_HORIZON_SECONDS", default=7200))
+PROTECTED_SECONDS = env.int("PROTECTED_SECONDS", default=1800)  # so long nothing that runs is displaced
 NODE_SILENT_AFTER = timedelta(seconds=env.int("NODE_SILENT_AFTER_SECONDS", default=60))
+DISPLACE_NOTICE = timedelta(seconds=env.int("DISPLACE_NOTICE_SECONDS", default=900))
+APPROVAL_EXPIRES_AFTER = timedelta(seconds=env.int("APPROVAL_EXPIRES_AFTER_SECONDS", default=172_800))
+CONFIRM_BY_NOTICE_AFTER = timedelta(seconds=env.int("CONFIRM_BY_NOTICE_AFTER_SECONDS", default=3600))
 STARTING_DEADLINE = timedelta(seconds=env.int("STARTING_DEADLINE_SECONDS", default=300))
 SAMPLE_STALE_SECONDS = 3
 SAMPLE_RETENTION = timedelta(days=env.int("SAMPLE_RETENTION_DAYS", default=14))

@@ -1,33 +1,40 @@
 """Booking: one transaction that locks, looks, decides, writes and tells."""
 
+import datetime as dt
 import hashlib
 import json
 import logging
 import random
 import time
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
-from django.conf import settings
+import msgspec
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from psycopg2 import errorcodes
-from psycopg2.extras import DateTimeTZRange, NumericRange
+from psycopg2.extras import DateTimeTZRange
 
-from portal import events
 from portal.accounts.models import User
 from portal.audit.services import record_change
-from portal.inventory.models import Gpu, Pool, Profile
-from portal.inventory.services import raise_generations
+from portal.inventory.models import Pool, Profile
 from portal.quotas.models import Budget
-from portal.reservations import rules
-from portal.reservations.errors import Busy, IdempotencyConflict, NoCapacity, ReservationRefused
-from portal.reservations.models import IdempotencyKey, Lease, Reservation, State
+from portal.reservations.approving import approval_needed
+from portal.reservations.displacing import Claimed, claim_room
+from portal.reservations.errors import Busy, IdempotencyConflict, NoCapacity
+from portal.reservations.giving_way import give_way
+from portal.reservations.models import IdempotencyKey, Reservation, State
+from portal.reservations.rebinding import bind
+from portal.reservations.request import Request
+from portal.reservations.rules import Allowed, check_request
 from portal.reservations.selectors import gpu_views, profiles_of, shape_of, window_of
+from portal.reservations.telling import tell_booked
 from portal.tenants.models import Tenant
-from portal.workloads.drafts import WorkloadDraft
-from portal.workloads.models import Workload
+from portal.workloads.drafts import WorkloadDraft, workload_from
 from scheduler.placement.gang import place_gang
-from scheduler.placement.geometry import Placement
+
+Answer = TypeVar("Answer")
 
 log = logging.getLogger(__name__)
 
@@ -55,27 +62,39 @@ def book_reservation(
     The same ``key`` by the same person books once: a repeated request gets the first one's reservation.
     Locks the pool, then the budgets from root to leaf. Deadlocks and lost races are tried again a few times.
     """
-    digest = _digest(owner, tenant, pool, profile, ranks, during, workload)
+    request = Request(
+        created_by=created_by, owner=owner, tenant=tenant, pool=pool, profile=profile, ranks=ranks, during=during,
+        workload=workload)  # fmt: skip
+    digest = _digest(request)
+    return retried(pool, lambda: _book_once(request, key, digest))
+
+
+def retried(pool: Pool, work: Callable[[], Answer]) -> Answer:
+    """``work`` in a transaction of its own; deadlocks and lost races are tried again, the rest becomes a refusal."""
     for attempt in range(TRIES):
         try:
             with transaction.atomic():
-                earlier = _claim_key(created_by, key, digest)
-                if earlier is not None:
-                    return earlier
-                reservation = _book(created_by, owner, tenant, pool, profile, ranks, during, workload)
-                if key:
-                    IdempotencyKey.objects.filter(user=created_by, key=key).update(reservation=reservation)
-                return reservation
+                return work()
         except DatabaseError as error:
             _answer(error, attempt, pool)
-    raise Busy(_("%(pool)s is being changed by many at once. Nothing was booked; try again.") % {"pool": pool})
+    raise Busy(_("%(pool)s is being changed by many at once. Nothing was changed; try again.") % {"pool": pool})
 
 
-def _digest(owner, tenant, pool, profile, ranks, during, workload) -> str:
+def _book_once(request: Request, key: str, digest: str) -> Reservation:
+    earlier = _claim_key(request.created_by, key, digest)
+    if earlier is not None:
+        return earlier
+    reservation = _book(request)
+    if key:
+        IdempotencyKey.objects.filter(user=request.created_by, key=key).update(reservation=reservation)
+    return reservation
+
+
+def _digest(request: Request) -> str:
     """What the request asks for, so that a key used for something else is noticed."""
-    wanted = [owner.pk, tenant.pk, pool.pk, profile.pk, ranks, during.lower.isoformat(), during.upper.isoformat()]
-    wanted += [workload.name, workload.image, list(workload.command), workload.environment]
-    wanted.append(workload.grace_seconds)
+    during, workload = request.during, request.workload
+    wanted = [request.owner.pk, request.tenant.pk, request.pool.pk, request.profile.pk, request.ranks]
+    wanted += [during.lower.isoformat(), during.upper.isoformat(), msgspec.to_builtins(workload)]
     return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
 
 
@@ -91,36 +110,47 @@ def _claim_key(user: User, key: str, digest: str) -> Reservation | None:
     return row.reservation
 
 
-def _book(created_by, owner, tenant, pool, profile, ranks, during, workload) -> Reservation:
-    pool = lock_pool(pool.pk)
-    _lock_budgets(tenant)
+def _book(request: Request) -> Reservation:
+    pool = lock_pool(request.pool.pk)
+    lock_budgets(request.tenant)
     now = timezone.now()
-    during = rules.check_request(owner, tenant, pool, profile, ranks, during, workload, now)
-    placements = place_gang(
-        shape_of(profile),
-        ranks,
-        gpu_views(pool, during, now),
-        window_of(during),
-        tuple(map(shape_of, profiles_of(pool))),
-    )
-    if not placements:
-        raise NoCapacity(_no_room(profile, ranks, pool), {"ranks": ranks, "profile": profile.name})
-    reservation = _write(created_by, owner, tenant, pool, profile, during, workload, placements, now)
+    allowed = check_request(request, now)
+    claimed = find_place(request, allowed, now)
+    reservation = _write(request, allowed, now)
+    for victim in claimed.victims:
+        give_way(victim, by=reservation, now=now)
+    bind(reservation, request.profile, claimed.placements, now)
     record_change(
-        actor=created_by,
-        action="reservation.booked",
+        actor=request.created_by,
+        action="reservation.booked" if reservation.state == State.CONFIRMED else "reservation.requested",
         subject=reservation.number,
-        tenant_id=tenant.pk,
+        tenant_id=request.tenant.pk,
         after={
-            "profile": profile.name,
-            "ranks": ranks,
-            "start": during.lower.isoformat(),
-            "end": during.upper.isoformat(),
-            "owner": owner.pk,
+            "profile": request.profile.name,
+            "pool": pool.name,
+            "ranks": request.ranks,
+            "start": allowed.during.lower.isoformat(),
+            "end": allowed.during.upper.isoformat(),
+            "owner": request.owner.pk,
+            "borrowed": allowed.borrowed,
         },
     )
-    events.tell_tenant_on_commit(tenant.pk, "reservation.changed", reservation=reservation.pk)
+    tell_booked(reservation, now)
     return reservation
+
+
+def find_place(request: Request, allowed: Allowed, now: dt.datetime, without: Iterable[int] = ()) -> Claimed:
+    """Where the ranks sit, and who gives way for them; only what is guaranteed displaces. Raises when there is none."""
+    if allowed.crowded is None:
+        placements = place_gang(
+            shape_of(request.profile), request.ranks, gpu_views(request.pool, allowed.during, now, without=without),
+            window_of(allowed.during), tuple(map(shape_of, profiles_of(request.pool))))  # fmt: skip
+        if placements:
+            return Claimed(placements, ())
+    claimed = None if allowed.borrowed else claim_room(request, allowed, now, without)
+    if claimed is None:
+        raise allowed.crowded or no_room(request)
+    return claimed
 
 
 def lock_pool(pool_id: int) -> Pool:
@@ -133,62 +163,35 @@ def lock_pool(pool_id: int) -> Pool:
     return Pool.objects.select_for_update(no_key=True).get(pk=pool_id)
 
 
-def _lock_budgets(tenant: Tenant) -> None:
+def lock_budgets(tenant: Tenant) -> None:
     rows = Budget.objects.filter(tenant_id__in=tenant.ancestor_ids).order_by("tenant__path")
     list(rows.select_for_update(no_key=True, of=("self",)))
 
 
-def _write(created_by, owner, tenant, pool, profile, during, draft, placements, now) -> Reservation:
-    workload = Workload.objects.create(
-        tenant=tenant,
-        name=draft.name,
-        image=draft.image,
-        command=list(draft.command),
-        environment=draft.environment,
-        grace_seconds=draft.grace_seconds,
-    )
-    reservation = Reservation.objects.create(
-        tenant=tenant,
-        owner=owner,
-        pool=pool,
-        profile=profile,
-        workload=workload,
-        ranks=len(placements),
-        weight=profile.weight,
-        during=during,
-        state=State.CONFIRMED,
-        created_by=created_by,
+def _write(request: Request, allowed: Allowed, now: dt.datetime) -> Reservation:
+    approval = approval_needed(request, allowed.during, now)
+    return Reservation.objects.create(
+        tenant=request.tenant,
+        owner=request.owner,
+        pool=request.pool,
+        profile=request.profile,
+        workload=workload_from(request.workload or WorkloadDraft(request.profile.name), request.tenant),
+        ranks=request.ranks,
+        weight=request.weight_each,
+        during=allowed.during,
+        borrowed=allowed.borrowed,
+        state=State.REQUESTED if approval else State.CONFIRMED,
+        approval=approval,
+        hold_expires_at=approval.expires_at if approval else None,
+        created_by=request.created_by,
         created_at=now,
     )
-    frozen_at = now if during.lower <= now + settings.FREEZE_HORIZON else None
-    Lease.objects.bulk_create(_lease(reservation, profile, placement, frozen_at) for placement in placements)
-    Pool.objects.filter(pk=pool.pk).update(revision=pool.revision + 1)
-    if frozen_at:
-        raise_generations(
-            set(Gpu.objects.filter(pk__in=[p.gpu_id for p in placements]).values_list("node_id", flat=True))
-        )
-    return reservation
 
 
-def _lease(reservation: Reservation, profile: Profile, placement: Placement, frozen_at) -> Lease:
-    limited = profile.max_count == 1 and len(profile.starts) > 1
-    return Lease(
-        reservation=reservation,
-        rank=placement.rank,
-        gpu_id=placement.gpu_id,
-        frozen_at=frozen_at,
-        span=NumericRange(placement.start, placement.end, "[)"),
-        during=reservation.during,
-        only_one=profile.name if limited else None,
-    )
-
-
-def _no_room(profile: Profile, ranks: int, pool: Pool) -> str:
-    return _("%(pool)s has no room for %(ranks)d × %(profile)s in this window.") % {
-        "pool": pool,
-        "ranks": ranks,
-        "profile": profile.name,
-    }
+def no_room(request: Request) -> NoCapacity:
+    numbers = {"ranks": request.ranks, "profile": request.profile.name, "pool": request.pool.name}
+    sentence = _("%(pool)s has no room for %(ranks)d × %(profile)s in this window.")
+    return NoCapacity(sentence % numbers, {"ranks": request.ranks, "profile": request.profile.name})
 
 
 def _answer(error: DatabaseError, attempt: int, pool: Pool) -> None:
@@ -200,12 +203,9 @@ def _answer(error: DatabaseError, attempt: int, pool: Pool) -> None:
         ) from error
     if code in LATE:
         raise Busy(
-            _("%(pool)s is being changed by many at once. Nothing was booked; try again.") % {"pool": pool}
+            _("%(pool)s is being changed by many at once. Nothing was changed; try again.") % {"pool": pool}
         ) from error
     if code not in AGAIN or connection.in_atomic_block:
         raise error
     log.info("booking in pool %s met %s, try %d", pool.pk, code, attempt + 1)
     time.sleep(random.uniform(0.01, 0.05) * (attempt + 1))
-
-
-__all__ = ["ReservationRefused", "book_reservation", "lock_pool"]

@@ -4,17 +4,15 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from portal.accounts.models import User
-from portal.reservations.booking import lock_pool
-from portal.reservations.changing import release_reservation
+from portal.reservations.changing import lock_whole, release_reservation
 from portal.reservations.errors import StateConflict
-from portal.reservations.models import Lease, LeaseState, Reservation
+from portal.reservations.models import LeaseState, Reservation
 
 
 @transaction.atomic
 def cancel_reservation(*, reservation: Reservation, actor: User) -> Reservation:
     """Locks as a release does: the pool, then the leases by id, so that none starts in between."""
-    lock_pool(reservation.pool_id)
-    leases = list(Lease.objects.select_for_update(no_key=True).filter(reservation=reservation).order_by("pk"))
+    reservation, leases = lock_whole(reservation)
     if any(lease.state in (LeaseState.STARTING, LeaseState.ACTIVE, LeaseState.STOPPING) for lease in leases):
         raise StateConflict(_("%(number)s has started: release it instead.") % {"number": reservation.number})
     return release_reservation(reservation=reservation, actor=actor)

@@ -1,18 +1,19 @@
 """Giving back: cancel before the start, release early after it. One object, whatever its number of leases."""
 
-from django.db import transaction
-from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from portal import events
 from portal.accounts.models import User
 from portal.audit.services import record_change
-from portal.inventory.models import Pool
-from portal.reservations.booking import lock_pool
+from portal.notices.models import Kind
+from portal.reservations.booking import lock_pool, retried
 from portal.reservations.ending import WITHDRAWABLE, close_reservation, lock_reservations, withdraw_leases
 from portal.reservations.errors import StateConflict
-from portal.reservations.models import OPEN, Lease, LeaseState, Reservation, State
+from portal.reservations.models import UNDER_WAY, Approval, Decision, Lease, LeaseState, Reservation, State, Wait
+from portal.reservations.rebinding import touch_pool
+from portal.reservations.telling import tell_owner, tell_pages
+
+UNBOUND = (State.REQUESTED, State.QUEUED)
 
 
 def release_reservation(*, reservation: Reservation, actor: User) -> Reservation:
@@ -21,30 +22,64 @@ def release_reservation(*, reservation: Reservation, actor: User) -> Reservation
     Locks the pool, then the leases by id, then the reservation. Doing it twice is refused as a conflict with the state
     it is in.
     """
-    with transaction.atomic():
-        lock_pool(reservation.pool_id)
-        leases = list(Lease.objects.select_for_update(no_key=True).filter(reservation=reservation).order_by("pk"))
-        lock_reservations([reservation.pk])
-        reservation = Reservation.objects.select_related("tenant").get(pk=reservation.pk)
-        if reservation.state not in OPEN or not any(lease.state in WITHDRAWABLE for lease in leases):
-            state = _("being stopped") if reservation.state in OPEN else reservation.get_state_display()
-            raise StateConflict(_("%(number)s is %(state)s already.") % {"number": reservation.number, "state": state})
-        before = reservation.state
-        withdraw_leases(leases)
-        started = any(lease.state != LeaseState.PLANNED for lease in leases)
-        record_change(
-            actor=actor,
-            action="reservation.released" if started else "reservation.cancelled",
-            subject=reservation.number,
-            tenant_id=reservation.tenant_id,
-            before={"state": before},
-        )
-        if not started:
-            Reservation.objects.filter(pk=reservation.pk, state=State.CONFIRMED).update(
-                state=State.CANCELLED, ended_at=timezone.now()
-            )
-        close_reservation(reservation.pk)
-        Pool.objects.filter(pk=reservation.pool_id).update(revision=F("revision") + 1)
-        events.tell_tenant_on_commit(reservation.tenant_id, "reservation.changed", reservation=reservation.pk)
+    return retried(reservation.pool, lambda: _release(reservation, actor))
+
+
+def _release(reservation: Reservation, actor: User) -> Reservation:
+    reservation, leases = lock_whole(reservation)
+    if reservation.state not in UNDER_WAY or not _has_something_to_give(reservation, leases):
+        raise StateConflict(already(reservation))
+    before = reservation.state
+    withdraw_leases(leases)
+    started = any(lease.state != LeaseState.PLANNED for lease in leases)
+    record_change(
+        actor=actor,
+        action="reservation.released" if started else "reservation.cancelled",
+        subject=reservation.number,
+        tenant_id=reservation.tenant_id,
+        before={"state": before},
+    )
+    if not started:
+        _cancel(reservation)
+    close_reservation(reservation.pk)
+    touch_pool(reservation.pool_id)
+    if actor.pk != reservation.owner_id:
+        tell_owner(reservation, Kind.CANCELLED, by=str(actor))
+    tell_pages(reservation)
     reservation.refresh_from_db()
     return reservation
+
+
+def lock_whole(reservation: Reservation) -> tuple[Reservation, list[Lease]]:
+    """The reservation as it is under the locks of its pool, its leases by id and itself, in this order."""
+    lock_pool(reservation.pool_id)
+    leases = list(Lease.objects.select_for_update(no_key=True).filter(reservation=reservation).order_by("pk"))
+    lock_reservations([reservation.pk])
+    related = ("tenant", "pool", "profile", "owner", "workload", "created_by")
+    return Reservation.objects.select_related(*related).get(pk=reservation.pk), leases
+
+
+def already(reservation: Reservation) -> str:
+    """Why nothing can be changed any more, in one sentence."""
+    state = _("being stopped") if reservation.state in UNDER_WAY else reservation.get_state_display()
+    return _("%(number)s is %(state)s already.") % {"number": reservation.number, "state": state}
+
+
+def _has_something_to_give(reservation: Reservation, leases: list[Lease]) -> bool:
+    return reservation.state in UNBOUND or any(lease.state in WITHDRAWABLE for lease in leases)
+
+
+def _cancel(reservation: Reservation) -> None:
+    """Nothing ran. A question about it alone is withdrawn with it; its place in the queue is given up."""
+    now = timezone.now()
+    mine = Reservation.objects.filter(pk=reservation.pk, state__in=[State.CONFIRMED, *UNBOUND])
+    mine.update(state=State.CANCELLED, hold_expires_at=None, ended_at=now)
+    Wait.objects.filter(reservation=reservation).delete()
+    if reservation.approval_id and not _others_wait(reservation):
+        open_question = Approval.objects.filter(pk=reservation.approval_id, decision="")
+        open_question.update(decision=Decision.WITHDRAWN, decided_at=now)
+
+
+def _others_wait(reservation: Reservation) -> bool:
+    same = Reservation.objects.filter(approval=reservation.approval, state=State.REQUESTED)
+    return same.exclude(pk=reservation.pk).exists()

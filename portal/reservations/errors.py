@@ -56,6 +56,12 @@ class BudgetExceeded(ReservationRefused):
     code = "budget_exceeded"
 
 
+class PolicyRefused(ReservationRefused):
+    """A rule of the tenant, or of one above it, does not allow this."""
+
+    code = "policy_refused"
+
+
 class NoCapacity(ReservationRefused):
     code = "no_capacity"
 

@@ -21,9 +21,9 @@ def budget_exceeded(tenant: str, period: str, amount: int, left: int, asked: int
     shown = {
         "tenant": tenant,
         "period": period,
-        "amount": _slice_hours(amount),
-        "left": _slice_hours(max(left, 0)),
-        "asked": _slice_hours(asked, up=True),
+        "amount": slice_hours(amount),
+        "left": slice_hours(max(left, 0)),
+        "asked": slice_hours(asked, up=True),
     }
     evidence: dict[str, int | str] = {
         "tenant": tenant,
@@ -62,7 +62,7 @@ def _capacity_sentence(why: Reason) -> str:
     )
 
 
-def _slice_hours(seconds: int, up: bool = False) -> str:
+def slice_hours(seconds: int, up: bool = False) -> str:
     """Slice-hours with one decimal where needed."""
     tenths = -(-seconds // 360) if up else seconds // 360
     return f"{tenths // 10:,}" if tenths % 10 == 0 else f"{tenths / 10:,.1f}"

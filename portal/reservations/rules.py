@@ -1,54 +1,98 @@
-"""The rules that every request for slices obeys, in the order in which a refusal names them."""
+"""The rules that every request for slices obeys, in the order in which a refusal names them.
+
+Every path that gives a reservation a window comes through ``check_request``: create, change, recurring, the queue, an
+offer, the API, on behalf of another.
+"""
 
 import datetime as dt
+from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
 from portal.inventory.models import Pool, Profile
+from portal.quotas.models import Quota
+from portal.quotas.policies import policy_of
 from portal.quotas.selectors import quotas_binding
-from portal.reservations.errors import CountRefused, NoAccess, ProfileUnknown, WorkloadRefused
+from portal.reservations.borrowing import borrows
+from portal.reservations.errors import CountRefused, NoAccess, ProfileUnknown, QuotaExceeded, WorkloadRefused
+from portal.reservations.policy_rules import check_coverage, check_policy, quotas_met, weight_held_by
 from portal.reservations.reasons import quota_exceeded
+from portal.reservations.request import Request
 from portal.reservations.selectors import peak_weight_held
 from portal.reservations.spending import check_budgets
-from portal.reservations.windows import check_window
+from portal.reservations.windows import check_changed_window, check_window
 from portal.tenants.models import Role, Tenant
 from portal.tenants.selectors import may
-from portal.workloads.drafts import DraftRefused, WorkloadDraft, check_draft
+from portal.workloads.drafts import DraftRefused, check_draft
 
 MOST_RANKS = 64
 
 
-def check_request(
-    owner: User,
-    tenant: Tenant,
-    pool: Pool,
-    profile: Profile,
-    ranks: int,
-    during: DateTimeTZRange,
-    workload: WorkloadDraft,
-    now: dt.datetime,
-) -> DateTimeTZRange:
-    """The window as booked, or the refusal: access, window, shape, count, workload, quota, budget, in this order.
+@dataclass(frozen=True)
+class Allowed:
+    """The window as booked, and whether it is held above the guarantee, to be displaced when that is claimed.
+
+    ``crowded`` is the limit that others' borrowing has used up: what is guaranteed may displace them.
+    """
+
+    during: DateTimeTZRange
+    borrowed: bool
+    quotas: list[Quota]
+    crowded: QuotaExceeded | None = None
+
+
+def check_request(request: Request, now: dt.datetime) -> Allowed:
+    """What is allowed, or the refusal: access, window, its coverage by quotas, shape, count, workload,
+    policy, quota, budget, in this order.
 
     True only under the pool's and the budgets' locks; without them it is what a preview says.
     """
-    check_access(owner, tenant, pool)
-    during = check_window(during, pool, now)
-    check_shape(pool, profile, ranks)
-    try:
-        check_draft(workload)
-    except DraftRefused as error:
-        raise WorkloadRefused(str(error), field="workload") from error
-    check_quotas(tenant, pool, profile, ranks, during)
-    check_budgets(tenant, pool, profile.weight * ranks, during, now)
-    return during
+    tenant, pool = request.tenant, request.pool
+    quotas = quotas_binding(tenant, pool)
+    check_access(request.owner, tenant, pool, quotas)
+    during = _window(request, now)
+    check_coverage(quotas, during)
+    quotas = [quota for quota, _part in quotas_met(quotas, during)]
+    check_shape(pool, request.profile, request.ranks)
+    if request.workload is not None:
+        try:
+            check_draft(request.workload)
+        except DraftRefused as error:
+            raise WorkloadRefused(str(error), field="workload") from error
+    _check_policy(request, during, now)
+    borrowed = borrows(request, quotas, during)
+    crowded = quota_refusal(request, quotas, during)
+    if crowded and borrowed:
+        raise crowded
+    check_budgets(tenant, request.weight, during, now, instead_of=request.instead_of)
+    return Allowed(during, borrowed, quotas, crowded)
 
 
-def check_access(owner: User, tenant: Tenant, pool: Pool) -> None:
+def _check_policy(request: Request, during: DateTimeTZRange, now: dt.datetime) -> None:
+    check_policy(
+        policy_of(request.tenant),
+        pool=request.pool,
+        profile=request.profile,
+        weight=request.weight,
+        during=during,
+        now=now,
+        image=request.workload.image if request.workload else None,
+        held_by_person=lambda tenant: weight_held_by(request.owner, tenant, during, instead_of=request.instead_of),
+        has_started=request.has_started,
+    )
+
+
+def _window(request: Request, now: dt.datetime) -> DateTimeTZRange:
+    if request.has_started:
+        return check_changed_window(request.during, request.pool, now)
+    return check_window(request.during, request.pool, now)
+
+
+def check_access(owner: User, tenant: Tenant, pool: Pool, quotas: list[Quota]) -> None:
     check_member(owner, tenant)
-    if not quotas_binding(tenant, pool):
+    if not quotas:
         raise NoAccess(_("%(tenant)s has no access to %(pool)s.") % {"tenant": tenant, "pool": pool}, field="pool")
 
 
@@ -70,10 +114,10 @@ def check_shape(pool: Pool, profile: Profile, ranks: int) -> None:
         raise CountRefused(_("The count is 1 to %(most)d.") % {"most": MOST_RANKS}, {"most": MOST_RANKS}, field="ranks")
 
 
-def check_quotas(tenant: Tenant, pool: Pool, profile: Profile, ranks: int, during: DateTimeTZRange) -> None:
-    """The peak over the whole window counts, for the tenant and for every tenant above it."""
-    asked = profile.weight * ranks
-    for quota in quotas_binding(tenant, pool):
-        held = peak_weight_held(quota.tenant, pool, during)
-        if held + asked > quota.limit:
-            raise quota_exceeded(str(quota.tenant), quota.limit, held, asked)
+def quota_refusal(request: Request, quotas: list[Quota], during: DateTimeTZRange) -> QuotaExceeded | None:
+    """The peak over the part of the window counts in which the quota is valid, for the tenant and for all above it."""
+    for quota, part in quotas_met(quotas, during):
+        held = peak_weight_held(quota.tenant, request.pool, part, instead_of=request.instead_of)
+        if held + request.weight > quota.limit:
+            return quota_exceeded(str(quota.tenant), quota.limit, held, request.weight)
+    return None

@@ -9,6 +9,7 @@ from psycopg2.extras import DateTimeTZRange, NumericRange
 
 from portal.accounts.models import User
 from portal.inventory.models import Gpu, GpuState, NodeState, Pool, Profile
+from portal.reservations.closures import closures
 from portal.reservations.models import LIVE, Lease, LeaseState, Reservation
 from portal.tenants.models import Role, Tenant
 from portal.tenants.selectors import may, tenants_of
@@ -31,16 +32,24 @@ def may_change(user: User, reservation: Reservation) -> bool:
     return may(user, reservation.tenant, needed)
 
 
-def peak_weight_held(tenant: Tenant, pool: Pool, during: DateTimeTZRange) -> int:
-    """The most weight that the tenant's subtree holds at any one moment of the window."""
-    rows = Lease.objects.filter(
-        state__in=LIVE,
-        reservation__pool=pool,
-        reservation__tenant__path__startswith=tenant.path,
-        during__overlap=during,
-    ).values_list("during", "reservation__weight")
+def peak_weight_held(
+    tenant: Tenant, pool: Pool, during: DateTimeTZRange, *, instead_of: Reservation | None = None
+) -> int:
+    """The most weight that the tenant's subtree holds at any one moment of the window, ``instead_of`` not counted."""
+    held = leases_held(pool, during, instead_of).filter(reservation__tenant__path__startswith=tenant.path)
+    return peak_of(held, during)
+
+
+def leases_held(pool: Pool, during: DateTimeTZRange, instead_of: Reservation | None = None) -> QuerySet[Lease]:
+    """Live leases of the pool's reservations that meet the window, those of ``instead_of`` left out."""
+    rows = Lease.objects.filter(state__in=LIVE, reservation__pool=pool, during__overlap=during)
+    return rows.exclude(reservation=instead_of) if instead_of else rows
+
+
+def peak_of(leases: QuerySet[Lease], during: DateTimeTZRange) -> int:
+    """The most weight that these leases hold at any one moment of the window."""
     changes: dict[dt.datetime, int] = defaultdict(int)
-    for window, weight in rows:
+    for window, weight in leases.values_list("during", "reservation__weight"):
         changes[max(window.lower, during.lower)] += weight
         changes[window.upper] -= weight  # ends count before starts at the same instant: half-open
     held = peak = 0
@@ -62,18 +71,25 @@ def bookable_gpus(pool: Pool) -> QuerySet[Gpu]:
     ).order_by("node_id", "index")
 
 
-def gpu_views(pool: Pool, during: DateTimeTZRange, now: dt.datetime) -> tuple[GpuView, ...]:
-    """What placement sees of the pool for a window; a lease still on its device after its end holds it on."""
+def gpu_views(
+    pool: Pool, during: DateTimeTZRange, now: dt.datetime, *, without: Iterable[int] = ()
+) -> tuple[GpuView, ...]:
+    """What placement sees of the pool for a window; a lease still on its device after its end holds it on.
+
+    ``without`` are ids of leases that are looked away from: they are about to be moved, or to make room.
+    """
     gpus = list(bookable_gpus(pool))
     overdue = Q(during__endswith__lte=now, state__in=ON_DEVICE)
     around = DateTimeTZRange(during.lower - NEIGHBOURS, during.upper + NEIGHBOURS, "[)")
     rows = Lease.objects.filter(Q(during__overlap=around) | overdue, gpu__in=gpus, state__in=LIVE).values_list(
         "gpu_id", "span", "during", "state", "reservation__profile__name"
     )
+    rows = rows.exclude(pk__in=list(without)) if without else rows
     held: dict[int, list[Held]] = defaultdict(list)
     for gpu_id, span, window, state, shape in rows:
         held[gpu_id].append(held_as(span, window, state, shape, now))
-    return tuple(view_of(gpu, held[gpu.pk]) for gpu in gpus)
+    closed = closures(gpus, around)
+    return tuple(view_of(gpu, [*held[gpu.pk], *closed[gpu.pk]]) for gpu in gpus)
 
 
 def held_as(span: NumericRange, during: DateTimeTZRange, state: str, profile_name: str, now: dt.datetime) -> Held:

@@ -22,7 +22,10 @@ def freeze_due(now: dt.datetime | None = None) -> int:
     """Freeze planned leases whose start is within the horizon and hand them to their agents; returns how many."""
     now = now or timezone.now()
     due = Lease.objects.filter(
-        state=LeaseState.PLANNED, frozen_at__isnull=True, during__startswith__lte=now + settings.FREEZE_HORIZON
+        state=LeaseState.PLANNED,
+        frozen_at__isnull=True,
+        during__startswith__lte=now + settings.FREEZE_HORIZON,
+        reservation__state__in=OPEN,
     )
     pools = due.order_by("during").values_list("reservation__pool_id", flat=True)[:MOST_ROWS]
     return sum(_freeze_pool(pool_id, due, now) for pool_id in sorted(set(pools)))

@@ -31,14 +31,38 @@ def check_window(during: DateTimeTZRange, pool: Pool, now: dt.datetime) -> DateT
     """The window as it is booked: a start up to a minute ago is no past one. Refuses with the limit in numbers."""
     if during.isempty or during.lower is None or during.upper is None:
         raise WindowRefused(_("A window needs a start and an end."), field="start")
-    start, end = during.lower, during.upper
+    start = during.lower
     if start < now - START_GRACE:
         raise WindowRefused(
             _("The start is %(minutes)d min in the past.") % {"minutes": (now - start).total_seconds() // 60},
             {"start": start.isoformat(), "now": now.isoformat()},
             field="start",
         )
-    seconds = int((end - start).total_seconds())
+    _check_length(during, pool)
+    if start > now + dt.timedelta(seconds=pool.book_ahead_seconds):
+        raise WindowRefused(
+            _("%(pool)s can be booked at most %(limit)s ahead.")
+            % {"pool": pool, "limit": length(pool.book_ahead_seconds)},
+            {"book_ahead_seconds": pool.book_ahead_seconds},
+            field="start",
+        )
+    return during
+
+
+def check_changed_window(during: DateTimeTZRange, pool: Pool, now: dt.datetime) -> DateTimeTZRange:
+    """The window of what began already: its start stays, its end must be ahead and within the pool's limits."""
+    if during.upper <= now:
+        raise WindowRefused(
+            _("The new end is in the past. Release it instead."),
+            {"end": during.upper.isoformat(), "now": now.isoformat()},
+            field="end",
+        )
+    _check_length(during, pool)
+    return during
+
+
+def _check_length(during: DateTimeTZRange, pool: Pool) -> None:
+    seconds = int((during.upper - during.lower).total_seconds())
     if seconds < pool.shortest_window_seconds:
         raise WindowRefused(
             _("The shortest window in %(pool)s is %(limit)s.")
@@ -53,14 +77,6 @@ def check_window(during: DateTimeTZRange, pool: Pool, now: dt.datetime) -> DateT
             {"seconds": seconds, "longest_seconds": pool.longest_window_seconds},
             field="end",
         )
-    if start > now + dt.timedelta(seconds=pool.book_ahead_seconds):
-        raise WindowRefused(
-            _("%(pool)s can be booked at most %(limit)s ahead.")
-            % {"pool": pool, "limit": length(pool.book_ahead_seconds)},
-            {"book_ahead_seconds": pool.book_ahead_seconds},
-            field="start",
-        )
-    return during
 
 
 def local_time(date: dt.date, time: dt.time, zone: zoneinfo.ZoneInfo, field: str = "start") -> dt.datetime:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from django.utils.translation import gettext as _
 
-from portal.workloads.models import Template
+from portal.tenants.models import Tenant
+from portal.workloads.models import Template, Workload
 
 ENVIRONMENT_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 IMAGE = re.compile(r"[a-z0-9][a-z0-9._:/@-]{0,511}")
@@ -34,6 +35,18 @@ class WorkloadDraft:
 
 def draft_from_template(template: Template, name: str = "") -> WorkloadDraft:
     return WorkloadDraft(name or template.name, template.image, tuple(template.command), dict(template.environment))
+
+
+def workload_from(draft: WorkloadDraft, tenant: Tenant) -> Workload:
+    """The row of a workload that a reservation is about to own."""
+    return Workload.objects.create(
+        tenant=tenant,
+        name=draft.name,
+        image=draft.image,
+        command=list(draft.command),
+        environment=draft.environment,
+        grace_seconds=draft.grace_seconds,
+    )
 
 
 def check_draft(draft: WorkloadDraft) -> WorkloadDraft:

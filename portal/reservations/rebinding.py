@@ -1,0 +1,68 @@
+"""Binding leases: writing them, giving them another window, giving them another place. Call under the pool's lock."""
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+
+from django.conf import settings
+from django.db.models import F
+from psycopg2.extras import DateTimeTZRange, NumericRange
+
+from portal.inventory.models import Gpu, Pool, Profile
+from portal.inventory.services import raise_generations
+from portal.reservations.models import OPEN, Lease, Reservation
+from scheduler.placement.geometry import Placement
+
+
+def bind(reservation: Reservation, profile: Profile, placements: Sequence[Placement], now: dt.datetime) -> None:
+    """One new lease a rank. Those of a confirmed reservation that starts within the horizon are frozen at once and
+    handed to their nodes; a reservation that is only held keeps its place and is not."""
+    frozen_at = now if _starts_soon(reservation, now) else None
+    Lease.objects.bulk_create(_lease(reservation, profile, placement, frozen_at) for placement in placements)
+    touch_pool(reservation.pool_id)
+    if frozen_at:
+        raise_generations(nodes_of(placement.gpu_id for placement in placements))
+
+
+def freeze_now(reservation: Reservation, now: dt.datetime) -> None:
+    """After a hold became a promise: what starts within the horizon is handed to its nodes."""
+    if not _starts_soon(reservation, now):
+        return
+    leases = Lease.objects.filter(reservation=reservation, state="planned", frozen_at__isnull=True)
+    gpu_ids = list(leases.values_list("gpu_id", flat=True))
+    leases.update(frozen_at=now)
+    raise_generations(nodes_of(gpu_ids))
+
+
+def set_window(reservation: Reservation, leases: Iterable[Lease], during: DateTimeTZRange) -> None:
+    """The same places for another window. Nodes that know of a lease are told; the constraint has the last word."""
+    leases = list(leases)
+    Lease.objects.filter(pk__in=[lease.pk for lease in leases]).update(during=during)
+    Reservation.objects.filter(pk=reservation.pk).update(during=during)
+    touch_pool(reservation.pool_id)
+    raise_generations(nodes_of(lease.gpu_id for lease in leases if lease.frozen_at is not None))
+
+
+def touch_pool(pool_id: int) -> None:
+    """Whoever keeps a picture of the pool sees that it is old."""
+    Pool.objects.filter(pk=pool_id).update(revision=F("revision") + 1)
+
+
+def nodes_of(gpu_ids: Iterable[int]) -> set[int]:
+    return set(Gpu.objects.filter(pk__in=list(gpu_ids)).values_list("node_id", flat=True))
+
+
+def _starts_soon(reservation: Reservation, now: dt.datetime) -> bool:
+    return reservation.state in OPEN and reservation.during.lower <= now + settings.FREEZE_HORIZON
+
+
+def _lease(reservation: Reservation, profile: Profile, placement: Placement, frozen_at: dt.datetime | None) -> Lease:
+    limited = profile.max_count == 1 and len(profile.starts) > 1
+    return Lease(
+        reservation=reservation,
+        rank=placement.rank,
+        gpu_id=placement.gpu_id,
+        frozen_at=frozen_at,
+        span=NumericRange(placement.start, placement.end, "[)"),
+        during=reservation.during,
+        only_one=profile.name if limited else None,
+    )

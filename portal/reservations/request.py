@@ -1,0 +1,62 @@
+"""What is asked for, before anything is decided."""
+
+from dataclasses import dataclass
+
+from psycopg2.extras import DateTimeTZRange
+
+from portal.accounts.models import User
+from portal.inventory.models import Pool, Profile
+from portal.reservations.models import Reservation
+from portal.tenants.models import Tenant
+from portal.workloads.drafts import WorkloadDraft
+
+
+@dataclass(frozen=True)
+class Request:
+    """A claim to be checked: by ``created_by`` on behalf of ``owner``.
+
+    ``instead_of`` is the reservation that asks for another window: what it holds, costs and counts is left out of every
+    sum, and it keeps the weight it was booked with. ``workload`` None is one that was accepted before.
+    """
+
+    created_by: User
+    owner: User
+    tenant: Tenant
+    pool: Pool
+    profile: Profile
+    ranks: int
+    during: DateTimeTZRange
+    workload: WorkloadDraft | None = None
+    instead_of: Reservation | None = None
+
+    @property
+    def weight_each(self) -> int:
+        return self.instead_of.weight if self.instead_of else self.profile.weight
+
+    @property
+    def weight(self) -> int:
+        """Of all ranks together."""
+        return self.weight_each * self.ranks
+
+    @property
+    def has_started(self) -> bool:
+        return self.instead_of is not None and self.instead_of.during.lower == self.during.lower
+
+
+def price_of(request: Request, during: DateTimeTZRange) -> int:
+    """Weighted slice-seconds of the whole window."""
+    return request.weight * int((during.upper - during.lower).total_seconds())
+
+
+def request_again(reservation: Reservation, during: DateTimeTZRange, created_by: User) -> Request:
+    """The same reservation in another window."""
+    return Request(
+        created_by=created_by,
+        owner=reservation.owner,
+        tenant=reservation.tenant,
+        pool=reservation.pool,
+        profile=reservation.profile,
+        ranks=reservation.ranks,
+        during=during,
+        instead_of=reservation,
+    )
