@@ -6,6 +6,8 @@ from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 
 from portal.api.fields import IdField, InstantField
+from portal.audit.actions import GROUPS
+from portal.audit.origin import Via
 from portal.reservations.models import State
 
 MOST_COUNT = 2**31 - 1
@@ -83,6 +85,23 @@ class ReservationsAsked(serializers.Serializer):
     tenant = IdField(required=False, help_text="This tenant and everything below it.")
     pool = IdField(required=False)
     mine = serializers.BooleanField(required=False, default=False)
+    limit = serializers.IntegerField(min_value=1, max_value=200, required=False)
+    cursor = serializers.CharField(max_length=500, required=False)
+
+
+class AuditAsked(serializers.Serializer):
+    """``[since, until)``."""
+
+    since = InstantField(required=False)
+    until = InstantField(required=False)
+    actor = IdField(required=False, help_text="Who did it.")
+    group = serializers.ChoiceField(
+        choices=list(GROUPS), required=False, help_text="The part of an action before its dot."
+    )
+    action = serializers.CharField(max_length=64, required=False)
+    tenant = IdField(required=False, help_text="This tenant and everything below it.")
+    subject = serializers.CharField(max_length=128, required=False, help_text="Part of what it was about.")
+    via = serializers.ChoiceField(choices=Via.choices, required=False)
     limit = serializers.IntegerField(min_value=1, max_value=200, required=False)
     cursor = serializers.CharField(max_length=500, required=False)
 

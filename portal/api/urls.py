@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from portal.api.views import availability, docs, fleet, people, reservations, usage
+from portal.api.views import audit, availability, docs, fleet, people, reservations, usage
 
 ONE = "api/v1/reservations/<int:reservation_id>/"
 POOL = "api/v1/pools/<int:pool_id>/"
@@ -21,6 +21,7 @@ urlpatterns = [
     path(ONE + "log/", reservations.LogView.as_view(), name="api_log"),
     path("api/v1/fleet/", fleet.FleetView.as_view(), name="api_fleet"),
     path("api/v1/usage/", usage.UsageView.as_view(), name="api_usage"),
+    path("api/v1/audit/", audit.AuditView.as_view(), name="api_audit"),
     path("api/schema/", docs.SchemaView.as_view(), name="api_schema"),
     path("api/docs/", docs.DocsView.as_view(), name="api_docs"),
 ]

@@ -36,6 +36,7 @@ class Place:
     group: "StrOrPromise" = ""
     quick: bool = False
     admins_only: bool = False
+    leads_only: bool = False
 
 
 TEAM, ADMIN = _("Team"), _("Admin")
@@ -47,6 +48,7 @@ PLACES = (
     Place("usage", _("Usage"), "usage", group=TEAM, quick=True),
     Place("tenants", _("Tenants and quotas"), "tree", group=ADMIN),
     Place("nodes", _("Pools and nodes"), "inbox", group=ADMIN, admins_only=True),
+    Place("audit", _("Audit log"), "clock", group=ADMIN, leads_only=True),
 )
 
 
@@ -109,6 +111,10 @@ class Shell:
         return any(held.tenant.parent_id is None and held.role == Role.ADMIN for held in self.memberships)
 
     @cached_property
+    def leads_some(self) -> bool:
+        return any(ROLE_RANK[Role(held.role)] >= ROLE_RANK[Role.LEAD] for held in self.memberships)
+
+    @cached_property
     def may_reserve(self) -> bool:
         return any(ROLE_RANK[Role(held.role)] >= ROLE_RANK[Role.MEMBER] for held in self.memberships)
 
@@ -134,6 +140,8 @@ class Shell:
 
     def _address(self, place: Place) -> str | None:
         if place.admins_only and not self.is_platform_admin:
+            return None
+        if place.leads_only and not self.leads_some:
             return None
         if place.name == "reserve" and not self.may_reserve:
             return None

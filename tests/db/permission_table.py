@@ -22,6 +22,7 @@ LEADS = frozenset(("lead", "admin", "platform_admin"))
 ADMINS = frozenset(("admin", "platform_admin"))
 SOME_ADMIN = ADMINS | {"other_admin"}
 PLATFORM = frozenset(("platform_admin",))
+SOME_LEAD = LEADS | {"other_lead", "other_admin"}
 # Our reservation belongs to our member: themselves, their program, and whoever leads the team.
 GIVES_BACK = LEADS | {"member", "token"}
 ITS_OWNER = frozenset(("member",))
@@ -130,6 +131,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "tenant_add": (reads("/tenants/add/", SOME_ADMIN), writes("/tenants/add/", SOME_ADMIN, 422)),
     "tenant_quota": (writes("/tenants/{tenant}/quota/", FROM_ABOVE, 422),),
     "tenant_budget": (writes("/tenants/{tenant}/budget/", FROM_ABOVE, 422),),
+    "audit": (reads("/audit/", SOME_LEAD), reads("/audit/?tenant={tenant}", LEADS)),
     # ---- pools and nodes
     "nodes": (reads("/nodes/", PLATFORM),),
     "node_add": (reads("/nodes/add/", PLATFORM), writes("/nodes/add/", PLATFORM, 422)),
@@ -161,6 +163,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "api_log": (reads(ONE + "log/", SEES_US),),
     "api_fleet": (reads("/api/v1/fleet/"),),
     "api_usage": (reads("/api/v1/usage/?tenant={tenant}&since=2026-11-01&until=2026-11-30", SEES_US),),
+    "api_audit": (reads("/api/v1/audit/", SOME_LEAD), reads("/api/v1/audit/?tenant={tenant}", LEADS)),
     "api_schema": (reads("/api/schema/", EVERYBODY),),
     "api_docs": (reads("/api/docs/", EVERYBODY),),
 }
