@@ -8,6 +8,7 @@ from agents.clock import Clock
 from agents.complaints import Complaints
 from agents.containers.contract import Engine, EngineError
 from agents.drivers.contract import DriverError, GpuDriver
+from agents.fencing import Fences
 from agents.freeing import Freer
 from agents.gpus import GpuWatch
 from agents.journal import Journal, Progress
@@ -55,7 +56,9 @@ class Reconciler:
         book = LeaseBook(journal)
         self._book = book
         self._starter = Starter(driver, engine, spec, book)
+        self._fences = Fences(engine)
         self._freer = Freer(driver, engine, book)
+        self._fences = Fences(engine)
         self._orphans = OrphanCare(driver, engine, book, journal.state)
         self._watch = GpuWatch(driver, journal.state)
         self._seen = Present(driver, engine)
@@ -201,6 +204,8 @@ class Reconciler:
             self._book.stop(progress, EXITED, now)
         elif step is Step.KILL:
             self._freer.kill(progress, present, now)
+        elif running is not None and progress.phase is Phase.ACTIVE:
+            self._fences.mind(progress, running, now)
         if progress.phase is Phase.STOPPING and step is not Step.WAIT and not _lives(present, progress):
             self._freer.free(progress, present, frozenset(lost), now)
 
@@ -216,6 +221,8 @@ class Reconciler:
             progress = progress or self._book.open(lease, now)
             self._publish_events()
             self._starter.bring_up(progress, present, now)
+            if progress.phase is Phase.ACTIVE and (running := present.of(lease)) is not None:
+                self._fences.mind(progress, running, now)
             self._publish_events()
 
     def _start_is_due(self, lease: DesiredLease, progress: Progress | None, now: float) -> bool:

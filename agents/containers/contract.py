@@ -57,6 +57,10 @@ class Engine(Protocol):
     def stop(self, running: Running, grace_seconds: float) -> None:
         """TERM now and KILL after the grace; returns at once. Call again to learn by ``running()`` whether it ended."""
 
+    def fence(self, running: Running, seconds_to_term: float, seconds_to_kill: float) -> None:
+        """Have the workload ended by then even if no agent lives to do it; told anew whenever its window changes. An
+        engine that cannot do that does nothing: there only the agent ends it."""
+
     def kill(self, running: Running) -> None:
         """KILL now, everything the workload started; returns at once."""
 

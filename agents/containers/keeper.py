@@ -3,6 +3,7 @@
 It outlives the agent, so that a restart of the agent costs the workload nothing. It starts the command in its own
 session, pumps its output into capped files, writes the exit code to disk and, as a subreaper, leaves no descendant
 behind. TERM to the keeper ends the workload: TERM to its group, KILL to everything after the grace in ``stop.json``.
+At the time in ``fence.json`` it does the same by itself: no workload outlives its window because the agent is gone.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+from agents.containers.fence import read_fence, seconds_since_boot
 from agents.containers.limits import apply_limits
 from agents.containers.logfiles import LogWriter
 from agents.containers.processes import become_subreaper, descendants, send, send_group, start_ticks
@@ -24,6 +26,8 @@ from agents.diskfiles import write_atomically
 
 _CHUNK = 1 << 16
 _SWEEP_SECONDS = 10.0
+# A machine that slept wakes up late; its fence is looked at so often.
+_FENCE_SECONDS = 5.0
 _PR_SET_NO_NEW_PRIVS = 38
 
 
@@ -68,6 +72,7 @@ class Keeper:
         output = child.stdout.fileno()
         watched = [output, self._wake_read]
         while child.poll() is None:
+            self._mind_fence(child)
             readable = select.select(watched, [], [], self._patience())[0]
             if self._wake_read in readable:
                 self._heed(child)
@@ -83,8 +88,21 @@ class Keeper:
         code = child.returncode if child.returncode >= 0 else 128 - child.returncode
         write_atomically(self._folder / "exit.json", json.dumps({"exit_code": code, "at": time.time()}).encode())
 
-    def _patience(self) -> float | None:
-        return None if self._kill_at is None else max(0.0, min(0.2, self._kill_at - time.monotonic()))
+    def _patience(self) -> float:
+        if self._kill_at is None:
+            return max(0.0, min(_FENCE_SECONDS, self._seconds_to_fence()))
+        return max(0.0, min(0.2, self._kill_at - time.monotonic()))
+
+    def _seconds_to_fence(self) -> float:
+        """Until TERM is due, by the fence as it stands now: its file is written anew when the window changes."""
+        fence = read_fence(self._folder)
+        return float("inf") if fence is None else fence.term_at - seconds_since_boot()
+
+    def _mind_fence(self, child: subprocess.Popen[bytes]) -> None:
+        fence = read_fence(self._folder)
+        if self._kill_at is None and fence is not None and fence.term_at <= seconds_since_boot():
+            self._kill_at = time.monotonic() + max(0.0, fence.kill_at - seconds_since_boot())
+            send_group(child.pid, signal.SIGTERM)
 
     def _heed(self, child: subprocess.Popen[bytes]) -> None:
         signals = os.read(self._wake_read, 4096)

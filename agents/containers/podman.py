@@ -83,6 +83,9 @@ class PodmanEngine:
         """TERM only: the agent's own clock brings the KILL, since Podman's stop would hold this call for the grace."""
         self._signal(running, "SIGTERM" if grace_seconds > 0 else "SIGKILL")
 
+    def fence(self, running: Running, seconds_to_term: float, seconds_to_kill: float) -> None:
+        """Podman's own time limit is fixed when a container is made and would end one whose window was extended."""
+
     def kill(self, running: Running) -> None:
         self._signal(running, "SIGKILL")
 

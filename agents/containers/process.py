@@ -18,6 +18,7 @@ from pathlib import Path
 
 from agents.containers.contract import EngineError, HostUse, Running, WorkloadRefused
 from agents.containers.environment import checked_command, lease_environment
+from agents.containers.fence import write_fence
 from agents.containers.hostuse import HostMeter
 from agents.containers.logfiles import read_log
 from agents.containers.processes import (
@@ -110,6 +111,9 @@ class ProcessEngine:
             send(pids.keeper, signal.SIGTERM)
         elif pids.child_lives() and grace_seconds > 0:
             send_group(pids.child, signal.SIGTERM)
+
+    def fence(self, running: Running, seconds_to_term: float, seconds_to_kill: float) -> None:
+        write_fence(self._folder / running.name, seconds_to_term, seconds_to_kill)
 
     def kill(self, running: Running) -> None:
         self.stop(running, 0)

@@ -4,6 +4,10 @@ import json
 import signal
 import time
 
+import msgspec
+import pytest
+
+from agents.containers.fence import read_fence, seconds_since_boot
 from agents.drivers.opening import open_driver
 from agents.drivers.simulator import NodeFile, reboot
 from agents.protocol import Acknowledged, Heartbeat, Hello, LogChunk, Report, WatchLogs
@@ -191,3 +195,31 @@ def test_the_portals_clock_rules_however_wrong_this_machines_is(node, portal):
     node.start_agent()
     wait_for(lambda: node.read_log().count("not connected") >= 1, 10)
     assert [running.lease_id for running in node.workloads()] == [14]
+
+
+@pytest.mark.case("A-14")
+def test_a_workload_ends_with_its_window_although_its_agent_is_stopped(served, portal):
+    portal.want(served.lease(21, seconds=8))
+    portal.event(21, "active", 8)
+    served.agent.send_signal(signal.SIGSTOP)
+    try:
+        wait_for(lambda: not served.workloads(), 12, served.read_log)
+    finally:
+        served.agent.send_signal(signal.SIGCONT)
+    assert portal.event(21, "freed", 10).reason in ("window_over", "exited")
+    assert served.instances() == set()
+
+
+def test_an_extended_window_moves_the_fence(served, portal):
+    lease = served.lease(22, seconds=6)
+    portal.want(lease)
+    portal.event(22, "active", 8)
+    portal.want(msgspec.structs.replace(lease, ends_at=lease.ends_at + 30))
+    folder = served.state / "workloads" / "22-0"
+    wait_for(lambda: (fence := read_fence(folder)) and fence.kill_at > seconds_since_boot() + 20, 8, served.read_log)
+    served.agent.send_signal(signal.SIGSTOP)
+    try:
+        wait_for(lambda: time.time() > lease.ends_at + 1, 12)
+        assert [running.lease_id for running in served.workloads()] == [22]
+    finally:
+        served.agent.send_signal(signal.SIGCONT)
