@@ -15,6 +15,7 @@ handler500 = "portal.accounts.views.failures.server_error"
 urlpatterns = [
     path("healthz", health, name="health"),
     path("", include("portal.reservations.urls")),
+    path("", include("portal.reservations.inbox_urls")),
     path("", include("portal.accounts.urls")),
     path("", include("portal.tenants.urls")),
     path("", include("portal.live.urls")),

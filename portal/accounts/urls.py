@@ -22,6 +22,7 @@ urlpatterns = [
     ),
     path("profile/", profile.profile, name="profile"),
     path("profile/password/", profile.password_change, name="profile_password"),
+    path("profile/notices/", profile.notices_change, name="profile_notices"),
     path("profile/tokens/", profile.token_create, name="token_create"),
     path("profile/tokens/<slug:token_key>/revoke/", profile.token_revoke, name="token_revoke"),
     path("language/", profile.set_language, name="set_language"),

@@ -8,6 +8,7 @@ from rest_framework import serializers
 from portal.api.fields import IdField, InstantField
 from portal.audit.actions import GROUPS
 from portal.audit.origin import Via
+from portal.notices.models import Kind
 from portal.reservations.models import State
 
 MOST_COUNT = 2**31 - 1
@@ -85,6 +86,13 @@ class ReservationsAsked(serializers.Serializer):
     tenant = IdField(required=False, help_text="This tenant and everything below it.")
     pool = IdField(required=False)
     mine = serializers.BooleanField(required=False, default=False)
+    limit = serializers.IntegerField(min_value=1, max_value=200, required=False)
+    cursor = serializers.CharField(max_length=500, required=False)
+
+
+class NoticesAsked(serializers.Serializer):
+    unread = serializers.BooleanField(required=False, default=False, help_text="Only what was not read.")
+    kind = serializers.ChoiceField(choices=Kind.choices, required=False)
     limit = serializers.IntegerField(min_value=1, max_value=200, required=False)
     cursor = serializers.CharField(max_length=500, required=False)
 

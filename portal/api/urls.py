@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from portal.api.views import audit, availability, docs, fleet, people, reservations, usage
+from portal.api.views import audit, availability, docs, fleet, notices, people, reservations, usage
 
 ONE = "api/v1/reservations/<int:reservation_id>/"
 POOL = "api/v1/pools/<int:pool_id>/"
@@ -20,6 +20,8 @@ urlpatterns = [
     path(ONE + "cancel/", reservations.CancelView.as_view(), name="api_cancel"),
     path(ONE + "log/", reservations.LogView.as_view(), name="api_log"),
     path("api/v1/fleet/", fleet.FleetView.as_view(), name="api_fleet"),
+    path("api/v1/notices/", notices.NoticesView.as_view(), name="api_notices"),
+    path("api/v1/notices/<int:notice_id>/read/", notices.NoticeReadView.as_view(), name="api_notice_read"),
     path("api/v1/usage/", usage.UsageView.as_view(), name="api_usage"),
     path("api/v1/audit/", audit.AuditView.as_view(), name="api_audit"),
     path("api/schema/", docs.SchemaView.as_view(), name="api_schema"),

@@ -10,8 +10,9 @@ from django.utils.functional import SimpleLazyObject, cached_property
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.requests import SignedInRequest
+from portal.notices.selectors import UNREAD_MOST, unread_count
 from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
-from portal.tenants.selectors import tenants_of
+from portal.tenants.selectors import tenants_below
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -44,16 +45,17 @@ PLACES = (
     Place("home", _("Home"), "home", quick=True),
     Place("reserve", _("Reserve"), "plus", quick=True),
     Place("timeline", _("Timeline"), "time", quick=True),
-    Place("fleet", _("Fleet"), "fleet", quick=True),
+    Place("fleet", _("Fleet"), "fleet"),
     Place("usage", _("Usage"), "usage", group=TEAM, quick=True),
+    Place("inbox", _("Inbox"), "inbox", group=TEAM, quick=True),
     Place("tenants", _("Tenants and quotas"), "tree", group=ADMIN),
-    Place("nodes", _("Pools and nodes"), "inbox", group=ADMIN, admins_only=True),
     Place("audit", _("Audit log"), "clock", group=ADMIN, leads_only=True),
+    Place("nodes", _("Pools and nodes"), "term", group=ADMIN, admins_only=True),
 )
 
 
 class Shell:
-    """Read at most once a request, and only by what is rendered: two queries, whatever the size of the tree."""
+    """Read at most once a request, and only by what is rendered: three queries, whatever the size of the tree."""
 
     def __init__(self, request: HttpRequest):
         self.request = cast(PageRequest, request)
@@ -70,7 +72,7 @@ class Shell:
         """All tenants that the reader may see, parents before children."""
         if not self.memberships:
             return ()
-        return tuple(tenants_of(self.request.user).order_by("path"))
+        return tuple(tenants_below(held.tenant.path for held in self.memberships).order_by("path"))
 
     @cached_property
     def tenant(self) -> Tenant | None:
@@ -113,6 +115,16 @@ class Shell:
     @cached_property
     def leads_some(self) -> bool:
         return any(ROLE_RANK[Role(held.role)] >= ROLE_RANK[Role.LEAD] for held in self.memberships)
+
+    @cached_property
+    def unread(self) -> int:
+        """Notices that the reader has not read, 100 at most."""
+        user = self.request.user
+        return unread_count(user.pk) if user.is_authenticated else 0
+
+    @property
+    def unread_shown(self) -> str:
+        return f"{UNREAD_MOST - 1}+" if self.unread >= UNREAD_MOST else str(self.unread)
 
     @cached_property
     def may_reserve(self) -> bool:

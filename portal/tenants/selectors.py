@@ -1,5 +1,7 @@
 """The one scoped selector: what a person may see and do. Pages, API, sockets and exports all come through here."""
 
+from collections.abc import Iterable
+
 from django.db.models import Q, QuerySet
 
 from portal.accounts.models import User
@@ -11,9 +13,13 @@ def tenants_of(user: User, at_least: Role = Role.VIEWER) -> QuerySet[Tenant]:
     if not user.is_authenticated or not user.is_active:
         return Tenant.objects.none()
     roles = [role for role, rank in ROLE_RANK.items() if rank >= ROLE_RANK[at_least]]
-    held = Membership.objects.filter(user=user, role__in=roles).values_list("tenant__path", flat=True)
+    return tenants_below(Membership.objects.filter(user=user, role__in=roles).values_list("tenant__path", flat=True))
+
+
+def tenants_below(paths: Iterable[str]) -> QuerySet[Tenant]:
+    """The tenants of these paths and everything below them: what memberships there let their person see."""
     below = Q(pk__in=[])
-    for path in held:
+    for path in paths:
         below |= Q(path__startswith=path)
     return Tenant.objects.filter(below)
 

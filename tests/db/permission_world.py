@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.accounts.services import create_token, disable
+from portal.notices.models import Delivery, DeliveryState, Kind, Notice
 from portal.reservations.models import LeaseLog, LeaseState, State
 from portal.tenants.models import Invitation, Role
 from tests.db.permission_table import OURS
@@ -98,9 +99,14 @@ def _make_things(world: World, ours, root) -> None:
         tenant=ours, email="someone@example.org", role=Role.MEMBER, invited_by=world.people["lead"],
         token_hash=hashlib.sha256(b"someone").hexdigest(), expires_at=now + dt.timedelta(days=1),
     )  # fmt: skip
+    told = Notice.objects.create(
+        user=member, kind=Kind.CONFIRMED, reservation_id=booked.pk, tenant=ours, url=f"/reservations/{booked.number}/"
+    )
+    refused = Delivery.objects.create(notice=told, address=member.email, state=DeliveryState.FAILED)
     start, end = (f"{now + dt.timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}" for hours in (1, 2))
     world.ids |= {
-        "tenant": ours.pk, "pool": pool.pk, "node": gpu.node_id, "reservation": booked.pk, "ended": ended.pk,
+        "tenant": ours.pk, "pool": pool.pk, "profile": booked.profile_id, "node": gpu.node_id, "reservation": booked.pk, "ended": ended.pk,
+        "notice": told.pk, "delivery": refused.pk,
         "user": make_user("colleague", ours).pk, "invitation": invitation.pk,
         "start": start, "end": end,
     }  # fmt: skip

@@ -17,6 +17,9 @@ from portal.accounts.forms import PasswordForm, ProfileForm, TokenForm
 from portal.accounts.models import ApiToken, User
 from portal.accounts.requests import SignedInRequest
 from portal.accounts.zones import zone_names
+from portal.notices.forms import PreferenceForm, form_of
+from portal.notices.selectors import preferences_of
+from portal.notices.services import set_preferences
 
 
 @login_required
@@ -67,6 +70,17 @@ def token_revoke(request: SignedInRequest, token_key: str) -> HttpResponse:
     return redirect("profile")
 
 
+@login_required
+@require_POST
+def notices_change(request: SignedInRequest) -> HttpResponse:
+    """What is wanted by e-mail, and when to be reminded."""
+    form = PreferenceForm(request.POST)
+    if not form.is_valid():
+        return _page(request, status=422, notice_form=form)
+    set_preferences(user_id=request.user.pk, **form.wishes())
+    return _page(request, notices_saved=True)
+
+
 @require_POST
 def set_language(request: HttpRequest) -> HttpResponse:
     """For everyone; who is signed in keeps it in their profile."""
@@ -87,6 +101,7 @@ def _page(request: SignedInRequest, status: int = 200, **shown: Form | ApiToken 
         "token_form": TokenForm(),
         "tokens": ApiToken.objects.filter(user=user),
         "zones": zone_names(),
+        "notice_form": shown.get("notice_form") or form_of(preferences_of([user.pk])[user.pk]),
         **shown,
     }
     return render(request, "accounts/profile.html", context, status=status)
