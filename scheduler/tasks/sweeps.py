@@ -12,7 +12,9 @@ from django.utils import timezone
 from portal.audit.origin import Via, coming_from
 from portal.events import node_group, tell_group
 from portal.live import rollups
-from portal.reservations import sweeps
+from portal.notices.delivery import deliver_due
+from portal.notices.forgetting import forget_old_notices
+from portal.reservations import reminders, sweeps
 from scheduler.tasks.locks import only_one
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,17 @@ def mark_silent_nodes() -> int:
     return sweep("mark_silent_nodes", sweeps.mark_silent_nodes)
 
 
+@shared_task(name="scheduler.remind_due")
+def remind_due() -> int:
+    return sweep("remind_due", reminders.remind_due)
+
+
+@shared_task(name="scheduler.deliver_mail")
+def deliver_mail() -> int:
+    """The bell of a new notice and the sweep behind it: both send what is due."""
+    return sweep("deliver_mail", deliver_due)
+
+
 @shared_task(name="scheduler.roll_up")
 def roll_up() -> int:
     return sweep("roll_up", rollups.roll_up)
@@ -49,9 +62,10 @@ def roll_up() -> int:
 
 @shared_task(name="scheduler.forget_old")
 def forget_old() -> int:
-    """Fine samples past their retention, idempotency keys past their day, sessions past their end."""
+    """Fine samples past their retention, keys past their day, sessions past their end, notices past half a year."""
     forgotten = sweep("forget_samples", rollups.forget_old_samples)
     forgotten += sweep("forget_keys", sweeps.forget_keys, until_done=False)
+    forgotten += sweep("forget_notices", forget_old_notices)
     return forgotten + sweep("forget_sessions", _forget_sessions)
 
 
