@@ -64,7 +64,7 @@ def _add_use(cards: list, now: dt.datetime) -> None:
     series = use_series([lease.pk for one in cards for lease in one.live_leases], Stretch(now - KEPT_AFTER, **SPARK))
     for one in cards:
         one.lease = one.live_leases[0] if one.live_leases else None
-        one.series = series[one.lease.pk] if one.lease else {}
+        one.use_lately = series[one.lease.pk] if one.lease else {}
 
 
 @login_required
