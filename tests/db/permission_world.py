@@ -84,6 +84,7 @@ def _make_programs(world: World, ours) -> None:
 def _make_things(world: World, ours, root) -> None:
     pool = make_pool_with_gpus("H100", gpus=1)
     make_quota(root, pool, limit=100)
+    quota = make_quota(ours, pool, limit=100)
     gpu, member = pool.gpus.get(), world.people["member"]
     now = timezone.now().replace(microsecond=0)
     booked = make_reservation(
@@ -105,7 +106,8 @@ def _make_things(world: World, ours, root) -> None:
     refused = Delivery.objects.create(notice=told, address=member.email, state=DeliveryState.FAILED)
     start, end = (f"{now + dt.timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}" for hours in (1, 2))
     world.ids |= {
-        "tenant": ours.pk, "pool": pool.pk, "profile": booked.profile_id, "node": gpu.node_id, "reservation": booked.pk, "ended": ended.pk,
+        "tenant": ours.pk, "pool": pool.pk, "quota": quota.pk, "profile": booked.profile_id, "node": gpu.node_id,
+        "reservation": booked.pk, "ended": ended.pk,
         "notice": told.pk, "delivery": refused.pk,
         "user": make_user("colleague", ours).pk, "invitation": invitation.pk,
         "start": start, "end": end,

@@ -103,6 +103,8 @@ VISITS = (
     Visit("fleet", "rosa", "/fleet/"),
     Visit("fleet-admin", "ada", "/fleet/", widths=(1440,)),
     Visit("usage", "rosa", "/usage/"),
+    Visit("inbox", "rosa", "/inbox/"),
+    Visit("undelivered-mail", "ada", "/mail/"),
     Visit("tenants", "ada", "/tenants/"),
     Visit("tenants-edit", "ada", "/tenants/", _editing),
     Visit("tenant-add", "ada", "/tenants/add/"),
