@@ -7,6 +7,7 @@ from django.core.validators import RegexValidator
 from django.utils.translation import gettext_lazy as _
 
 from portal.inventory.models import NodeState, Pool
+from portal.inventory.weights import WEIGHT_MOST
 
 HOUR, DAY = 3600, 86400
 LEAST = Decimal("0.01")
@@ -44,6 +45,10 @@ class NodeForm(forms.Form):
 
     name = forms.CharField(label=_("Name"), max_length=63, validators=[HOST_NAME])
     pool = forms.ModelChoiceField(label=_("Pool"), queryset=Pool.objects.all(), required=False)
+
+
+class WeightForm(forms.Form):
+    weight = forms.IntegerField(label=_("Weight"), min_value=1, max_value=WEIGHT_MOST)
 
 
 class NodeStateForm(forms.Form):

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from agents.protocol import GpuFact, ProfileFact
 from portal.inventory.models import Gpu, Node, Profile
+from portal.inventory.weights import note_first_weights
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,9 @@ def record_profiles(node: Node, facts: Iterable[GpuFact]) -> None:
             added.append(_new(key, shape))
         elif any(getattr(row, name) != value for name, value in shape.items()):
             _change(node, row, shape, alone=key[:2] not in shared)
-    Profile.objects.bulk_create(added, ignore_conflicts=True)
+    if added:
+        Profile.objects.bulk_create(added, ignore_conflicts=True)
+        note_first_weights(models)
 
 
 def _reported(facts: Iterable[GpuFact]) -> dict[Key, dict]:

@@ -19,6 +19,7 @@ from portal.inventory.errors import InventoryRefused
 from portal.inventory.forms import NodeForm, NodeStateForm, PoolForm, PoolLimitsForm, limits_shown
 from portal.inventory.listing import NODES_A_PAGE, SHOWN, gpus_listed, nodes_listed, pools_listed
 from portal.inventory.models import Node, NodeState, Pool
+from portal.inventory.weights import weights_listed
 from portal.tenants.selectors import is_platform_admin
 
 View = Callable[..., HttpResponse]
@@ -76,7 +77,8 @@ def pool_edit(request: SignedInRequest, pool_id: int) -> HttpResponse:
         except InventoryRefused as refusal:
             form.add_error(None, str(refusal))
             status = 409
-    return render(request, "nodes/pool.html", {"form": form, "pool": pool}, status=status)
+    context = {"form": form, "pool": pool, "weights": weights_listed(pool)}
+    return render(request, "nodes/pool.html", context, status=status)
 
 
 @never_cache
