@@ -14,7 +14,6 @@ from django.views.decorators.http import require_GET
 from portal.accounts.middleware import zone_of
 from portal.accounts.requests import number_in
 from portal.reports.chart import chart_of
-from portal.reports.pace import pace_of
 from portal.reports.periods import Choice, PeriodRefused, Span, period_of
 from portal.reports.usage import usage_of
 from portal.reports.usage_csv import write_usage
@@ -55,7 +54,7 @@ def usage(request: HttpRequest) -> HttpResponse:
     context = {"tenant": tenant, "span": span, "asked": asked, "refusal": refusal, "choices": Choice}
     context["here"] = urlencode({"tenant": tenant.pk, "period": span.choice, "from": span.first, "to": span.last})
     context |= _shown(found, span, sort if sort in SORTS else "reserved", now)
-    context["budgets"] = [(status, _pace(status, now)) for status in _tightest_first(budget_statuses(tenant, now))]
+    context["budgets"] = _tightest_first(budget_statuses(tenant, now, paced=True))
     return render(request, "usage/page.html", context, status=422 if refusal else 200)
 
 
@@ -94,10 +93,6 @@ def _widest(row: Row) -> int:
 def _tightest_first(statuses: Sequence[BudgetStatus]) -> list[BudgetStatus]:
     """What binds first is read first; of equals the nearest tenant."""
     return sorted(statuses, key=lambda status: (status.left, -status.tenant.depth))
-
-
-def _pace(status: BudgetStatus, now: dt.datetime):
-    return pace_of(status.amount, status.spent, status.since, status.until, now)
 
 
 def _csv(tenant: Tenant, span: Span, found: Usage) -> HttpResponse:

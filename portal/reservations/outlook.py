@@ -141,7 +141,7 @@ def outlook_around(
             )
             for one in pools
         },
-        tuple(budget_statuses_during(tenant, since, until, now)),
+        tuple(budget_statuses_during(tenant, since, until, now, paced=True)),
         policy,
         _held_by(owner_id, policy, around) if owner_id and policy.weight_rules else None,
     )  # fmt: skip

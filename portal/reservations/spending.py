@@ -74,10 +74,11 @@ def budget_statuses_during(
     now: dt.datetime,
     *,
     instead_of: Reservation | None = None,
+    paced: bool = False,
 ) -> list[BudgetStatus]:
     """One status for each budget that binds the tenant and each of its periods that the window meets, root first."""
     asked = [(budget, period) for budget in budgets_binding(tenant) for period in periods_met(budget, since, until)]
-    return statuses_of(asked, now, instead_of=instead_of)
+    return statuses_of(asked, now, instead_of=instead_of, paced=paced)
 
 
 def statuses_of(
@@ -89,19 +90,20 @@ def statuses_of(
 ) -> list[BudgetStatus]:
     """Spent and committed of each budget in each period, in one query whatever their number.
 
-    ``instead_of`` is a reservation whose own promise is left out; ``paced`` looks at the last two weeks too.
+    ``instead_of`` is a reservation whose own promise is left out; ``paced`` looks at the last two weeks too, for the
+    periods that are under way.
     """
+    present = [budget for budget, period in asked if paced and period.since <= now < period.until]
     wanted = [Asked(budget.tenant.path, period.since, period.until) for budget, period in asked]
-    if paced:
-        wanted += [Asked(budget.tenant.path, now - LOOKED_BACK, now) for budget, _period in asked]
+    wanted += [Asked(budget.tenant.path, now - LOOKED_BACK, now) for budget in present]
     sums = sums_of(wanted, now, instead_of.pk if instead_of else None)
+    recent = {budget.pk: one.spent for budget, one in zip(present, sums[len(asked) :], strict=True)}
     return [
         BudgetStatus(
-            budget.tenant, budget, period, budget.slice_seconds, sums[position].spent, sums[position].committed, now,
-            sums[len(asked) + position].spent if paced else None,
+            budget.tenant, budget, period, budget.slice_seconds, one.spent, one.committed, now, recent.get(budget.pk)
         )
-        for position, (budget, period) in enumerate(asked)
-    ]  # fmt: skip
+        for (budget, period), one in zip(asked, sums, strict=False)
+    ]
 
 
 def check_budgets(

@@ -12,6 +12,8 @@ from django.db import connection
 
 from portal.ledger.folding import cut_at_utc_days
 
+# What waits and what is promised is little, and is gathered before it is laid beside what is asked: a planner that takes
+# a subtree for one row would else walk the ledger for each tenant.
 # A lease that is being stopped promises nothing more; it costs what the ledger says until it is free, and none costs
 # more than its window: the ledger closes it there, however late its agent is heard.
 SUMS = """
@@ -26,6 +28,18 @@ WITH asked AS (
     ) AS e (position, day, since, until)
 ), below AS (
     SELECT a.*, t.id AS tenant_id FROM asked a JOIN tenants_tenant t ON t.path LIKE a.path || '%%'
+), waiting AS MATERIALIZED (
+    SELECT e.lease_id, e.kind, e.at, e.weight, e.seconds, t.path
+    FROM ledger_unsummedentry w
+    JOIN ledger_ledgerentry e ON e.id = w.entry_id
+    JOIN tenants_tenant t ON t.id = e.tenant_id
+), promised AS MATERIALIZED (
+    SELECT l.during, r.weight, t.path
+    FROM reservations_lease l
+    JOIN reservations_reservation r ON r.id = l.reservation_id
+    JOIN tenants_tenant t ON t.id = r.tenant_id
+    WHERE l.state IN ('planned', 'starting', 'active') AND r.id IS DISTINCT FROM %(instead_of)s
+        AND l.during && tstzrange(%(earliest)s, %(latest)s)
 ), standing AS (
     SELECT coalesce(max(id), 0) AS first_batch FROM ledger_sumbatch WHERE rebuilt
 ), amounts AS (
@@ -49,32 +63,28 @@ WITH asked AS (
     WHERE d.batch_id >= (SELECT first_batch FROM standing)
     GROUP BY e.position
     UNION ALL
-    SELECT b.position, 'spent', sum(o.weight * greatest(0,
-        floor(extract(epoch FROM least(coalesce(c.at, least(%(now)s, upper(l.during))), b.until)))
-        - floor(extract(epoch FROM greatest(o.at, b.since)))))
-    FROM ledger_unsummedentry w
-    JOIN ledger_ledgerentry o ON o.id = w.entry_id
-    JOIN below b ON b.tenant_id = o.tenant_id AND o.at < b.until
+    SELECT a.position, 'spent', sum(o.weight * greatest(0,
+        floor(extract(epoch FROM least(coalesce(c.at, least(%(now)s, upper(l.during))), a.until)))
+        - floor(extract(epoch FROM greatest(o.at, a.since)))))
+    FROM waiting o
+    JOIN asked a ON o.path LIKE a.path || '%%' AND o.at < a.until
     LEFT JOIN ledger_ledgerentry c ON c.lease_id = o.lease_id AND c.kind = 'closed'
     LEFT JOIN reservations_lease l ON l.id = o.lease_id
-    WHERE w.kind = 'opened'
-    GROUP BY b.position
+    WHERE o.kind = 'opened'
+    GROUP BY a.position
     UNION ALL
-    SELECT b.position, 'spent', sum(c.weight * c.seconds)
-    FROM ledger_unsummedentry w
-    JOIN ledger_ledgerentry c ON c.id = w.entry_id
-    JOIN below b ON b.tenant_id = c.tenant_id AND c.at >= b.since AND c.at < b.until
-    WHERE w.kind = 'corrected'
-    GROUP BY b.position
+    SELECT a.position, 'spent', sum(c.weight * c.seconds)
+    FROM waiting c
+    JOIN asked a ON c.path LIKE a.path || '%%' AND c.at >= a.since AND c.at < a.until
+    WHERE c.kind = 'corrected'
+    GROUP BY a.position
     UNION ALL
-    SELECT b.position, 'committed', sum(r.weight * greatest(0,
-        floor(extract(epoch FROM least(upper(l.during), b.until)))
-        - floor(extract(epoch FROM greatest(lower(l.during), b.since, %(now)s)))))
-    FROM reservations_lease l
-    JOIN reservations_reservation r ON r.id = l.reservation_id
-    JOIN below b ON b.tenant_id = r.tenant_id AND l.during && tstzrange(b.since, b.until)
-    WHERE l.state IN ('planned', 'starting', 'active') AND r.id IS DISTINCT FROM %(instead_of)s
-    GROUP BY b.position
+    SELECT a.position, 'committed', sum(l.weight * greatest(0,
+        floor(extract(epoch FROM least(upper(l.during), a.until)))
+        - floor(extract(epoch FROM greatest(lower(l.during), a.since, %(now)s)))))
+    FROM promised l
+    JOIN asked a ON l.path LIKE a.path || '%%' AND l.during && tstzrange(a.since, a.until)
+    GROUP BY a.position
 )
 SELECT position, what, sum(amount)::bigint FROM amounts GROUP BY position, what
 """
@@ -116,6 +126,8 @@ def _parameters(asked: Sequence[Asked], now: dt.datetime, instead_of: int | None
     return {
         "now": now,
         "instead_of": instead_of,
+        "earliest": min(one.since for one in asked),
+        "latest": max(one.until for one in asked),
         "positions": list(range(len(asked))),
         "paths": [one.path for one in asked],
         "since": [one.since for one in asked],
