@@ -1,0 +1,46 @@
+"""Every benchmark by the name that the command line takes."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.bench.figures import Board
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line said. ``seed`` is the first of the seeds of a full run; ``quick`` runs one of them, with
+    less of everything. ``more`` holds the options that only some benchmarks know."""
+
+    seed: int
+    quick: bool
+    more: dict[str, Any]
+
+    @property
+    def seeds(self) -> range:
+        return range(self.seed, self.seed + (1 if self.quick else 5))
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """``module`` has a function ``run(options, board)``; it is imported only when it runs, after its servers.
+
+    ``options`` are the names of the options it knows besides --seed and --quick. ``needs_servers``: it gets PostgreSQL
+    and Valkey of its own, with an empty migrated database, and Django set up.
+    """
+
+    module: str
+    what: str
+    options: tuple[str, ...] = ()
+    needs_servers: bool = False
+
+    @property
+    def run(self) -> Callable[[Options, Board], None]:
+        return importlib.import_module(self.module).run
+
+
+BENCHMARKS = {
+    "booking": Benchmark("tests.bench.booking.run", "C1: bookings through the full service", needs_servers=True),
+    "web": Benchmark("tests.bench.web.run", "W1: pages and API over the made-up year", needs_servers=True),
+}
