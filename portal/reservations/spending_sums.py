@@ -12,8 +12,8 @@ from django.db import connection
 
 from portal.ledger.folding import cut_at_utc_days
 
-# What waits and what is promised is little, and is gathered before it is laid beside what is asked: a planner that takes
-# a subtree for one row would else walk the ledger for each tenant.
+# What waits and what is promised is little, and is gathered before it is laid beside what is asked: a planner that
+# takes a subtree for one row would else walk the ledger for each tenant.
 # A lease that is being stopped promises nothing more; it costs what the ledger says until it is free, and none costs
 # more than its window: the ledger closes it there, however late its agent is heard.
 SUMS = """
@@ -43,10 +43,12 @@ WITH asked AS (
 ), standing AS (
     SELECT coalesce(max(id), 0) AS first_batch FROM ledger_sumbatch WHERE rebuilt
 ), amounts AS (
-    SELECT b.position, 'spent' AS what, sum(d.slice_seconds) AS amount
-    FROM below b
-    JOIN ledger_dailysum d ON d.tenant_id = b.tenant_id AND d.day >= b.first AND d.day < b.last
-    WHERE d.batch_id >= (SELECT first_batch FROM standing)
+    SELECT b.position, 'spent' AS what, sum(whole.amount) AS amount
+    FROM below b CROSS JOIN LATERAL (
+        SELECT sum(d.slice_seconds) AS amount FROM ledger_dailysum d
+        WHERE d.tenant_id = b.tenant_id AND d.day >= b.first AND d.day < b.last
+            AND d.batch_id >= (SELECT first_batch FROM standing)
+    ) AS whole
     GROUP BY b.position
     UNION ALL
     SELECT e.position, 'spent', sum(CASE
@@ -86,7 +88,7 @@ WITH asked AS (
     JOIN asked a ON l.path LIKE a.path || '%%' AND l.during && tstzrange(a.since, a.until)
     GROUP BY a.position
 )
-SELECT position, what, sum(amount)::bigint FROM amounts GROUP BY position, what
+SELECT position, what, coalesce(sum(amount), 0)::bigint FROM amounts GROUP BY position, what
 """
 
 
@@ -112,7 +114,7 @@ def sums_of(asked: Sequence[Asked], now: dt.datetime, instead_of: int | None = N
     if not asked:
         return []
     with connection.cursor() as cursor:
-        cursor.execute(SUMS, _parameters(asked, now, instead_of))
+        cursor.execute(SUMS, query_parameters(asked, now, instead_of))
         sums = {(position, what): amount for position, what, amount in cursor.fetchall()}
     return [
         Spending(sums.get((position, "spent"), 0), sums.get((position, "committed"), 0))
@@ -120,7 +122,7 @@ def sums_of(asked: Sequence[Asked], now: dt.datetime, instead_of: int | None = N
     ]
 
 
-def _parameters(asked: Sequence[Asked], now: dt.datetime, instead_of: int | None) -> dict:
+def query_parameters(asked: Sequence[Asked], now: dt.datetime, instead_of: int | None = None) -> dict:
     cuts = [cut_at_utc_days(one.since, one.until) for one in asked]
     edges = [(position, edge) for position, cut in enumerate(cuts) for edge in cut.edges]
     return {

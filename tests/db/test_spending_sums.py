@@ -5,6 +5,7 @@ import random
 import zoneinfo
 
 import pytest
+from django.db import connection
 
 from portal.ledger.folding import Day, Fact, days_met, seconds_within, stretches
 from portal.ledger.models import DailySum, LedgerEntry, UnsummedEntry
@@ -13,7 +14,7 @@ from portal.quotas.models import Budget, Period
 from portal.quotas.periods import period_at, periods_met
 from portal.reservations.models import Lease, LeaseState
 from portal.reservations.spending import statuses_of
-from portal.reservations.spending_sums import Asked, sums_of
+from portal.reservations.spending_sums import SUMS, Asked, query_parameters, sums_of
 from tests.factories import make_budget, make_org, make_pool_with_gpus, make_reservation, make_tenant, record, window
 
 pytestmark = pytest.mark.django_db
@@ -131,3 +132,37 @@ def test_months_of_a_zone_add_up_to_what_was_held():
     budget = make_budget(root, 1)
     months = [(budget, month) for month in periods_met(budget, BEGINNING, BEGINNING + dt.timedelta(days=210))]
     assert sum(one.spent for one in statuses_of(months, BEGINNING + dt.timedelta(days=300))) == 200 * 86400 + 7
+
+
+def ledger_rows_read(plan: dict) -> int:
+    """Rows of the raw ledger that a plan has looked at."""
+    here = 0
+    if plan.get("Relation Name") == "ledger_ledgerentry":
+        looked_at = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
+        here = round(looked_at * plan["Actual Loops"])
+    return here + sum(map(ledger_rows_read, plan.get("Plans", ())))
+
+
+def test_a_year_of_the_root_reads_next_to_nothing_of_the_raw_ledger():
+    root, _team, project = make_org("Asia/Taipei")
+    pool = make_pool_with_gpus("H100", gpus=1)
+    first = make_reservation(project, pool, "1g.10gb", window(BEGINNING), places=((pool.gpus.get(), 0),),
+                             lease_state=LeaseState.ENDED).leases.get()  # fmt: skip
+    like = record(first, "opened", BEGINNING)
+    rows = []
+    for number in range(1, 1501):
+        for kind, hours in (("opened", 0), ("closed", 3)):
+            at = BEGINNING + number * dt.timedelta(hours=5) + dt.timedelta(hours=hours)
+            rows.append(LedgerEntry(
+                kind=kind, lease_id=10**9 + number, reservation_id=like.reservation_id, tenant=project, user=like.user,
+                pool=pool, profile_name="1g.10gb", at=at, weight=1, slices=1, source="test"))  # fmt: skip
+    LedgerEntry.objects.bulk_create(rows)
+    later = BEGINNING + dt.timedelta(days=340)
+    sum_up(later)
+    asked = [Asked(root.path, BEGINNING - dt.timedelta(hours=8), BEGINNING + dt.timedelta(days=365, hours=-8))]
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE ledger_ledgerentry, ledger_dailysum, ledger_unsummedentry")
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {SUMS}", query_parameters(asked, later))
+        plan = cursor.fetchone()[0][0]["Plan"]
+    assert ledger_rows_read(plan) <= 30
+    assert sums_of(asked, later)[0].spent == 1500 * 3 * 3600 + 3600
