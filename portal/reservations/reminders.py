@@ -53,8 +53,11 @@ def _due(kind: Kind, bound: type[Func], now: dt.datetime) -> Iterator[Reminder]:
     for seconds in LEADS_SECONDS:
         until = now + dt.timedelta(seconds=seconds)
         near |= Q(moment__gt=until - LATEST, moment__lte=until)
-    rows = Reservation.objects.annotate(moment=bound(F("during"))).filter(near, moment__gt=now, state__in=OPEN)
-    found = list(rows.select_related("workload").order_by("moment", "pk"))
+    rows = Reservation.objects.annotate(moment=bound(F("during"))).filter(
+        near, state__in=OPEN, moment__gt=now, moment__lte=now + dt.timedelta(seconds=max(LEADS_SECONDS))
+    )
+    needed = ("owner_id", "tenant_id", "during", "created_at", "workload__name")
+    found = list(rows.select_related("workload").only(*needed).order_by("moment", "pk"))
     wishes = preferences_of({reservation.owner_id for reservation in found})
     for reservation in found:
         moment = reservation.starts_at if kind == Kind.STARTING else reservation.ends_at
