@@ -51,11 +51,17 @@ class NodeState(models.TextChoices):
 
 class Node(models.Model):
     """A machine with an agent. Its row is the outbox: ``generation`` rises with every change of what it shall do, and
-    until ``observed_generation`` has caught up the sweep keeps pushing."""
+    until ``observed_generation`` has caught up the sweep keeps pushing.
+
+    ``by_plan``: it is in maintenance because of a planned one, and returns by itself. ``drain_until``: what still runs
+    on a draining node ends then.
+    """
 
     name = models.CharField(_("name"), max_length=63, unique=True)
     pool = models.ForeignKey(Pool, null=True, on_delete=models.PROTECT, related_name="nodes")
     state = models.CharField(max_length=16, choices=NodeState.choices, default=NodeState.READY)
+    by_plan = models.BooleanField(default=False)
+    drain_until = models.DateTimeField(null=True, blank=True)
     silent_since = models.DateTimeField(null=True, blank=True)
     degraded_reason = models.CharField(max_length=255, blank=True)
     credential_hash = models.CharField(max_length=64, blank=True)

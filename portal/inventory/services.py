@@ -1,7 +1,10 @@
 """Pools and nodes as admins change them."""
 
+import datetime as dt
+from typing import Any
+
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils.translation import gettext as _
 
 from portal import events
@@ -74,15 +77,44 @@ def create_node(*, actor: User | None, name: str, pool: Pool | None) -> Node:
 
 
 @transaction.atomic
-def set_node_state(*, actor: User, node: Node, state: NodeState) -> Node:
-    """Cordon, uncordon, drain: new leases stay away from a node that is not ready; what it holds runs to its end."""
+def set_node_state(*, actor: User | None, node: Node, state: NodeState, drain_until: dt.datetime | None = None) -> Node:
+    """Cordon, drain, put back, by hand: what was planned no longer decides when it returns.
+
+    This is the row alone; ``reservations.draining`` also cares for what the node holds.
+    """
     node = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
     if node.state == NodeState.RETIRED:
         raise InventoryRefused(_("%(node)s is retired. Add it as a new node.") % {"node": node})
     if state == NodeState.RETIRED:
         raise InventoryRefused(_("Retiring is a step of its own."))
     before, node.state = node.state, state
-    node.save(update_fields=["state"])
-    record_change(actor=actor, action="node.state", subject=node.name, before={"state": before}, after={"state": state})
+    node.by_plan, node.drain_until = False, drain_until
+    node.save(update_fields=["state", "by_plan", "drain_until"])
+    after = {"state": state} | ({"drain_until": drain_until.isoformat()} if drain_until else {})
+    record_change(actor=actor, action="node.state", subject=node.name, before={"state": before}, after=after)
     events.tell_everybody_on_commit("node.changed", node=node.pk)
     return node
+
+
+def begin_planned(nodes: QuerySet[Node]) -> list[Node]:
+    """Take into maintenance those that are ready and answer; whatever else an operator wants of a node stays."""
+    return _plan_moves(nodes, {"state": NodeState.READY, "by_plan": False}, NodeState.MAINTENANCE)
+
+
+def end_planned(nodes: QuerySet[Node]) -> list[Node]:
+    """Give back those that are in maintenance by a plan and answer; who is silent is given back once heard again."""
+    return _plan_moves(nodes, {"state": NodeState.MAINTENANCE, "by_plan": True}, NodeState.READY)
+
+
+@transaction.atomic
+def _plan_moves(nodes: QuerySet[Node], only: dict[str, Any], state: NodeState) -> list[Node]:
+    answering = {"silent_since__isnull": True, "enrolled_at__isnull": False}
+    rows = Node.objects.filter(pk__in=nodes.values("pk"), **only, **answering)
+    moved = list(rows.select_for_update(no_key=True).order_by("pk"))
+    for node in moved:
+        Node.objects.filter(pk=node.pk, **only).update(state=state, by_plan=state == NodeState.MAINTENANCE)
+        record_change(
+            actor=None, action="node.state", subject=node.name, before={"state": node.state},
+            after={"state": state, "by_plan": True})  # fmt: skip
+        events.tell_everybody_on_commit("node.changed", node=node.pk)
+    return moved

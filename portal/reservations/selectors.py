@@ -60,12 +60,17 @@ def peak_of(leases: QuerySet[Lease], during: DateTimeTZRange) -> int:
 
 
 def bookable_gpus(pool: Pool) -> QuerySet[Gpu]:
-    """GPUs of the pool that take new leases: present, well, on a node that is ready and answers."""
+    """GPUs of the pool that take new leases: present, well, on a node that is ready and answers.
+
+    A node in planned maintenance returns by itself: it takes leases for the time after, and none within it by the
+    closures that the views carry.
+    """
+    returns = Q(node__state=NodeState.MAINTENANCE, node__by_plan=True)
     return Gpu.objects.filter(
+        Q(node__state=NodeState.READY) | returns,
         pool=pool,
         present=True,
         state=GpuState.OK,
-        node__state=NodeState.READY,
         node__silent_since__isnull=True,
         node__enrolled_at__isnull=False,
     ).order_by("node_id", "index")

@@ -12,6 +12,8 @@ BEAT_SCHEDULE = {
     "freeze what starts soon": _every(2, "scheduler.freeze_due"),
     "push to nodes that are behind": _every(5, "scheduler.push_behind"),
     "end what is past its deadline": _every(5, "scheduler.end_overdue"),
+    "begin and end maintenance": _every(10, "scheduler.run_maintenance"),
+    "move what has lost its place": _every(10, "scheduler.replace_from_unusable"),
     "notice silent nodes": _every(10, "scheduler.mark_silent_nodes"),
     "remind of starts and ends": _every(30, "scheduler.remind_due"),
     "send mail that is due": _every(10, "scheduler.deliver_mail"),

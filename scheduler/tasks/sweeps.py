@@ -14,7 +14,7 @@ from portal.events import node_group, tell_group
 from portal.live import rollups
 from portal.notices.delivery import deliver_due
 from portal.notices.forgetting import forget_old_notices
-from portal.reservations import reminders, sweeps
+from portal.reservations import maintenance_sweep, reminders, replacing_sweep, sweeps
 from scheduler.tasks.locks import only_one
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,16 @@ def push_behind() -> int:
 @shared_task(name="scheduler.mark_silent_nodes")
 def mark_silent_nodes() -> int:
     return sweep("mark_silent_nodes", sweeps.mark_silent_nodes)
+
+
+@shared_task(name="scheduler.run_maintenance")
+def run_maintenance() -> int:
+    return sweep("run_maintenance", maintenance_sweep.run_maintenance)
+
+
+@shared_task(name="scheduler.replace_from_unusable")
+def replace_from_unusable() -> int:
+    return sweep("replace_from_unusable", replacing_sweep.replace_from_unusable)
 
 
 @shared_task(name="scheduler.remind_due")
