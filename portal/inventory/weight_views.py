@@ -22,7 +22,7 @@ def profile_weight(request: SignedInRequest, pool_id: int, profile_id: int) -> H
     profile = get_object_or_404(Profile, pk=profile_id, gpu_model=pool.gpu_model, mig=pool.mig)
     form = WeightForm(request.POST)
     if not form.is_valid():
-        return _refused(request, pool, profile, " ".join(form.errors["weight"]), 422)
+        return _refused(request, pool, profile, str(form.errors["weight"][0]), 422)
     try:
         changed = set_weight(actor=request.user, profile=profile, weight=form.cleaned_data["weight"])
     except InventoryRefused as refusal:

@@ -59,7 +59,7 @@ def note_first_weights(gpu_models: Iterable[str]) -> None:
 def weights_listed(pool: Pool) -> list[WeightRow]:
     """The profiles that the pool's GPUs offer, with their history. Two queries."""
     history = ProfileWeight.objects.select_related("set_by").order_by("-since", "-id")
-    if not pool.gpu_model:  # no GPU has joined yet
+    if not pool.gpu_model or pool.mig is None:  # no GPU has joined yet
         return []
     profiles = Profile.objects.filter(gpu_model=pool.gpu_model, mig=pool.mig)
     rows = profiles.prefetch_related(Prefetch("weights", queryset=history))

@@ -240,12 +240,17 @@ def _preview(
 ) -> Preview:
     here = outlook.pools.get(pool.pk)
     uses = here.quota_uses(during) if here and outlook.covers(during) else []
-    met = [status for status in outlook.budgets if status.cost(1, during.lower, during.upper)]
+    weight = profile.weight * ranks
+
+    def cost(status: BudgetStatus) -> int:
+        return status.cost(weight, during.lower, during.upper)
+
+    met = [status for status in outlook.budgets if cost(status)]
     return Preview(
         places,
         reason,
         reason.alternatives if reason else (),
-        profile.weight * ranks * int((during.upper - during.lower).total_seconds()),
-        min(met, key=lambda status: status.left, default=None),
+        weight * int((during.upper - during.lower).total_seconds()),
+        min(met, key=lambda status: status.left - cost(status), default=None),
         min(reversed(uses), key=lambda use: use.left, default=None),
     )
