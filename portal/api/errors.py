@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler, set_rollback
 
 from portal.api.alternatives import alternatives_shown
+from portal.quotas.errors import QuotaRefused
 from portal.reservations.errors import ReservationRefused
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,10 @@ def answer(error: Exception, context: dict) -> Response | None:
     if isinstance(error, ReservationRefused):
         set_rollback()
         return Response(refusal(error), status=error.status)
+    if isinstance(error, QuotaRefused):
+        set_rollback()
+        evidence = error.evidence | ({"field": error.field} if error.field else {})
+        return Response(_body(error.code, error.message, evidence), status=409)
     if isinstance(error, OperationalError):
         set_rollback()
         log.warning("%s %s: %s", context["request"].method, context["request"].path, error)

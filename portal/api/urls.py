@@ -2,18 +2,26 @@
 
 from django.urls import path
 
-from portal.api.views import audit, availability, docs, fleet, notices, people, reservations, usage
+from portal.api.views import approvals, audit, availability, docs, fleet, limits, notices, people, reservations, usage
 
 ONE = "api/v1/reservations/<int:reservation_id>/"
+APPROVAL = "api/v1/approvals/<int:approval_id>/"
 POOL = "api/v1/pools/<int:pool_id>/"
+TENANT = "api/v1/tenants/<int:tenant_id>/"
 
 urlpatterns = [
     path("api/v1/me/", people.MeView.as_view(), name="api_me"),
     path("api/v1/tenants/", people.TenantsView.as_view(), name="api_tenants"),
+    path(TENANT + "policy/", limits.PolicyView.as_view(), name="api_policy"),
+    path(TENANT + "quota/<int:pool_id>/", limits.QuotaView.as_view(), name="api_quota"),
+    path(TENANT + "quota/<int:pool_id>/<int:quota_id>/", limits.QuotaRowView.as_view(), name="api_quota_row"),
     path("api/v1/pools/", fleet.PoolsView.as_view(), name="api_pools"),
     path(POOL + "free/", availability.FreeView.as_view(), name="api_free"),
     path(POOL + "free-over-time/", availability.FreeOverTimeView.as_view(), name="api_free_over_time"),
     path("api/v1/availability/", availability.AvailabilityView.as_view(), name="api_availability"),
+    path("api/v1/approvals/", approvals.ApprovalsView.as_view(), name="api_approvals"),
+    path(APPROVAL + "approve/", approvals.ApproveView.as_view(), name="api_approve"),
+    path(APPROVAL + "refuse/", approvals.RefuseView.as_view(), name="api_refuse"),
     path("api/v1/reservations/", reservations.ReservationsView.as_view(), name="api_reservations"),
     path(ONE, reservations.ReservationView.as_view(), name="api_reservation"),
     path(ONE + "release/", reservations.ReleaseView.as_view(), name="api_release"),

@@ -50,7 +50,12 @@ def policies_of(tenants: Iterable[Tenant]) -> dict[int, EffectivePolicy]:
     """By tenant, in one query for all."""
     tenants = list(tenants)
     ids = {above for tenant in tenants for above in tenant.ancestor_ids}
-    rows = {row.tenant_id: row for row in Policy.objects.filter(tenant_id__in=ids).select_related("tenant")}
+    return effective(tenants, Policy.objects.filter(tenant_id__in=ids).select_related("tenant"))
+
+
+def effective(tenants: Iterable[Tenant], policies: Iterable[Policy]) -> dict[int, EffectivePolicy]:
+    """By tenant, from the rows of all tenants from the root down to each."""
+    rows = {row.tenant_id: row for row in policies}
     chains = {tenant.pk: [rows[pk] for pk in tenant.ancestor_ids if pk in rows] for tenant in tenants}
     return {pk: functools.reduce(_tightened, chain, EffectivePolicy()) for pk, chain in chains.items()}
 

@@ -24,6 +24,7 @@ from portal.tenants.selectors import may
 
 MOST_WEIGHT = 1_000_000
 MOST_SLICE_SECONDS = 10**15
+FIRST_YEAR, LAST_YEAR = 2000, 9000
 
 
 def may_set_limits(actor: User, tenant: Tenant) -> bool:
@@ -103,6 +104,9 @@ def _checked_validity(valid: DateTimeTZRange | None) -> DateTimeTZRange:
         return always()
     if valid.isempty or (valid.lower is not None and valid.upper is not None and valid.upper <= valid.lower):
         raise QuotaRefused(_("The end must be after the start."), field="valid")
+    if any(bound is not None and not FIRST_YEAR <= bound.year <= LAST_YEAR for bound in (valid.lower, valid.upper)):
+        years: dict[str, int | str] = {"first": FIRST_YEAR, "last": LAST_YEAR}
+        raise QuotaRefused(_("Dates lie between the years %(first)d and %(last)d.") % years, years, "valid")
     return DateTimeTZRange(valid.lower, valid.upper, "[)")
 
 

@@ -1,10 +1,17 @@
 """The last changes of a tenant's limits and people, in words."""
 
+import datetime as dt
+from typing import Any
+
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext
 
 from portal.audit.models import AuditEntry
 from portal.quotas.models import Period
+from portal.quotas.policies import FIELDS
+from portal.quotas.words import moment
+from portal.reports.tenant_policy import LABELS as POLICY_LABELS
+from portal.reports.tenant_policy import value_words
 from portal.reservations.templatetags.berth_format import slice_h
 from portal.tenants.models import Role
 
@@ -13,6 +20,8 @@ LABELS = {"role": dict(Role.choices), "period": dict(Period.choices)}
 NAMES = {
     "guaranteed": gettext_lazy("guaranteed"), "limit": gettext_lazy("limit"), "slice_seconds": gettext_lazy("budget"),
     "period": gettext_lazy("period"), "role": gettext_lazy("role"), "name": gettext_lazy("name"),
+    "valid_from": gettext_lazy("valid from"), "valid_until": gettext_lazy("valid until"),
+    **POLICY_LABELS,
 }  # fmt: skip
 ACTIONS = {
     "tenant.created": gettext_lazy("tenant added"), "tenant.renamed": gettext_lazy("renamed"),
@@ -20,6 +29,7 @@ ACTIONS = {
     "member.joined": gettext_lazy("joined"), "member.role_set": gettext_lazy("role set"),
     "member.removed": gettext_lazy("removed"), "member.invitation_withdrawn": gettext_lazy("invitation withdrawn"),
     "quota.set": gettext_lazy("quota set"), "budget.set": gettext_lazy("budget set"),
+    "quota.removed": gettext_lazy("quota taken away"), "policy.set": gettext_lazy("policy set"),
 }  # fmt: skip
 
 
@@ -45,7 +55,11 @@ def change_words(entry: AuditEntry) -> str:
     return pgettext("between the parts of a list", ", ").join(parts) or str(ACTIONS[entry.action])
 
 
-def _shown(key: str, value: int | str | None) -> str:
+def _shown(key: str, value: Any) -> str:
     if value is None:
         return "–"
+    if key in FIELDS:
+        return value_words(key, value, {})
+    if key.startswith("valid_"):
+        return moment(dt.datetime.fromisoformat(value))
     return slice_h(int(value)) if key == "slice_seconds" else str(LABELS.get(key, {}).get(str(value), value))

@@ -10,6 +10,8 @@ from django.db.models import F, Q, Sum
 from portal.inventory.models import Pool
 from portal.quotas.models import Budget, Quota
 from portal.quotas.periods import period_at
+from portal.quotas.selectors import with_hours
+from portal.quotas.tree import next_below
 from portal.reservations.context import Shell
 from portal.reservations.models import LIVE, Lease
 from portal.reservations.selectors import ON_DEVICE
@@ -22,12 +24,16 @@ NEAR_PERCENT, HOUR = 80, 3600
 
 @dataclass(frozen=True)
 class TreeRow:
-    """A tenant with everything below it. Weights, as quotas count; ``quota`` None is no row of its own in this pool."""
+    """A tenant with everything below it. Weights, as quotas count.
+
+    ``quotas`` are all its rows in this pool in order of time, ``quota`` is the one that is valid now, if any.
+    """
 
     tenant: Tenant
     level: int
     held: int
     quota: Quota | None
+    quotas: tuple[Quota, ...]
     budget: BudgetStatus | None
     may_edit: bool
 
@@ -93,14 +99,25 @@ def may_set_limits(shell: Shell, tenant: Tenant) -> bool:
     return above is not None and shell.may(above, Role.LEAD)
 
 
-def tree_rows(shell: Shell, pool: Pool | None, now: dt.datetime) -> list[TreeRow]:
-    """Every tenant the reader may see, parents first. Four queries, whatever their number."""
+def with_limits(tenant_ids: Iterable[int]) -> list[Tenant]:
+    """These tenants with their budgets and policies, in one query."""
+    return list(Tenant.objects.filter(pk__in=set(tenant_ids)).select_related("budget", "policy"))
+
+
+def tree_rows(
+    shell: Shell, pool: Pool | None, now: dt.datetime, limits: Iterable[Tenant] | None = None
+) -> list[TreeRow]:
+    """Every tenant the reader may see, parents first; ``limits`` are those tenants as :func:`with_limits` gives them.
+
+    Four queries, whatever their number.
+    """
     tenants = [tenant for tenant in shell.tenants if not tenant.closed_at]
     ids = [tenant.pk for tenant in tenants]
     held = weights_held(pool, tenants, now) if pool else {}
-    quotas = {quota.tenant_id: quota for quota in Quota.objects.filter(pool=pool, tenant_id__in=ids)} if pool else {}
-    budgets = Budget.objects.filter(tenant_id__in=ids).select_related("tenant")
-    statuses = statuses_of([(budget, period_at(budget, now)) for budget in budgets], now)
+    quotas = quotas_of(pool, ids)
+    limited = with_limits(ids) if limits is None else [one for one in limits if one.pk in set(ids)]
+    budgets: list[Budget] = [one.budget for one in limited if hasattr(one, "budget")]
+    statuses = statuses_of([(budget, period_at(budget, now)) for budget in budgets], now, paced=True)
     spending = {status.tenant.pk: status for status in statuses}
     top = min((tenant.depth for tenant in tenants), default=0)
     return [
@@ -108,12 +125,56 @@ def tree_rows(shell: Shell, pool: Pool | None, now: dt.datetime) -> list[TreeRow
             tenant=tenant,
             level=min(3, tenant.depth - top + 1),
             held=held.get(tenant.pk, 0),
-            quota=quotas.get(tenant.pk),
+            quota=next((quota for quota in quotas[tenant.pk] if valid_at(quota, now)), None),
+            quotas=tuple(quotas[tenant.pk]),
             budget=spending.get(tenant.pk),
             may_edit=may_set_limits(shell, tenant),
         )
         for tenant in tenants
     ]
+
+
+def quotas_of(pool: Pool | None, tenant_ids: list[int]) -> dict[int, list[Quota]]:
+    """Each tenant's rows in the pool with their hours, in order of time."""
+    found: dict[int, list[Quota]] = defaultdict(list)
+    for quota in with_hours(Quota.objects.filter(pool=pool, tenant_id__in=tenant_ids)) if pool else ():
+        found[quota.tenant_id].append(quota)
+    return found
+
+
+def valid_at(quota: Quota, at: dt.datetime) -> bool:
+    return (quota.valid.lower is None or quota.valid.lower <= at) and (
+        quota.valid.upper is None or at < quota.valid.upper
+    )
+
+
+@dataclass(frozen=True)
+class Split:
+    """How the promise of the nearest quota above is given to those directly below it; ``left`` is not given yet."""
+
+    above: Tenant
+    promise: int
+    given: int
+
+    @property
+    def left(self) -> int:
+        return self.promise - self.given
+
+
+def split_below(row: TreeRow, rows: Iterable[TreeRow]) -> Split | None:
+    """What the tenant guarantees to its sub-teams now; None where it has no quota to give from."""
+    if row.quota is None:
+        return None
+    below = [other.quota for other in rows if other.quota is not None]
+    promise = row.quota.limit if row.tenant.parent_id is None else row.quota.guaranteed
+    return Split(row.tenant, promise, sum(quota.guaranteed for quota in next_below(row.quota, below)))
+
+
+def split_above(tenant: Tenant, rows: Iterable[TreeRow]) -> Split | None:
+    """The split that the tenant's own guarantee is a part of, as far as the reader sees who is above it."""
+    rows = list(rows)
+    above = [row for row in rows if row.tenant != tenant and tenant.path.startswith(row.tenant.path) and row.quota]
+    return split_below(above[-1], rows) if above else None
 
 
 def weights_held(pool: Pool, tenants: Sequence[Tenant], now: dt.datetime) -> dict[int, int]:

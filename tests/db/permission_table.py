@@ -142,7 +142,15 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "tenant_add": (reads("/tenants/add/", SOME_ADMIN), writes("/tenants/add/", SOME_ADMIN, 422)),
     "tenant_quota": (writes("/tenants/{tenant}/quota/", FROM_ABOVE, 422),),
     "tenant_budget": (writes("/tenants/{tenant}/budget/", FROM_ABOVE, 422),),
+    "tenant_quota_period": (writes("/tenants/{tenant}/quota/period/", FROM_ABOVE, 422),),
+    "tenant_quota_remove": (writes("/tenants/{tenant}/quota/{quota}/remove/", FROM_ABOVE),),
+    "tenant_policy": (writes("/tenants/{tenant}/policy/", FROM_ABOVE),),
     "audit": (reads("/audit/", SOME_LEAD), reads("/audit/?tenant={tenant}", LEADS)),
+    # ---- maintenance
+    "maintenance_ways": (
+        reads("/maintenance/R-{reservation}/", GIVES_BACK),
+        writes("/maintenance/R-{reservation}/", GIVES_BACK, 422),
+    ),
     # ---- pools and nodes
     "nodes": (reads("/nodes/", PLATFORM),),
     "node_add": (reads("/nodes/add/", PLATFORM), writes("/nodes/add/", PLATFORM, 422)),
@@ -158,6 +166,15 @@ TABLE: dict[str, tuple[Row, ...]] = {
     # ---- API
     "api_me": (reads("/api/v1/me/"),),
     "api_tenants": (reads("/api/v1/tenants/"),),
+    "api_policy": (
+        reads("/api/v1/tenants/{tenant}/policy/", SEES_US),
+        Row("PUT", "/api/v1/tenants/{tenant}/policy/", FROM_ABOVE, body={"longest_window_seconds": "3600"}),
+    ),
+    "api_quota": (
+        reads("/api/v1/tenants/{tenant}/quota/{pool}/", SEES_US),
+        Row("PUT", "/api/v1/tenants/{tenant}/quota/{pool}/", FROM_ABOVE, body={"guaranteed": "0", "limit": "7"}),
+    ),
+    "api_quota_row": (Row("DELETE", "/api/v1/tenants/{tenant}/quota/{pool}/{quota}/", FROM_ABOVE),),
     "api_pools": (reads("/api/v1/pools/"),),
     "api_free": (reads("/api/v1/pools/{pool}/free/?" + WINDOW),),
     "api_free_over_time": (reads("/api/v1/pools/{pool}/free-over-time/?profile=1g.10gb&since={start}"),),
