@@ -69,7 +69,10 @@ def retire_node(*, actor: User, node: Node) -> Node:
         )
     before = node.state
     Node.objects.filter(pk=node.pk).update(state=NodeState.RETIRED, credential_hash="")
-    record_change(actor=actor, action="node.retired", subject=node.name, before={"state": before})
+    record_change(
+        actor=actor, action="node.retired", subject=node.name, before={"state": before},
+        after={"state": NodeState.RETIRED},
+    )  # fmt: skip
     events.tell_node_on_commit(node.pk, "node.revoked")
     events.tell_everybody_on_commit("node.changed", node=node.pk)
     node.refresh_from_db()

@@ -21,7 +21,7 @@ from portal.reports.audit_trail import entries_of, told
 from portal.reservations.context import shell_of
 from portal.tenants.models import Role
 
-ROWS_A_PAGE = 50
+ROWS_A_PAGE = 40
 FILTERS = ("since", "until", "who", "group", "tenant", "subject", "via")
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # What only shows, asks or makes up data: their changes go through the services.
 NO_SERVICES = {"migrations", "management", "views", "demo", "api", "audit"}
 WRITES = {"save", "bulk_create", "bulk_update", "update_or_create", "get_or_create", "create_user"}
-ACTION = re.compile(r"[a-z_]+\.[a-z_]+")
+ACTION = re.compile(r"[a-z_]+\.[a-z_*]+")
 # What passes facts and names of tasks on.
 SENDERS = ("tell_", "push_", "send_", "partial", "connect")
 
@@ -108,8 +108,15 @@ def _actions(call: ast.Call) -> Iterator[str]:
         return
     for value in [*call.args, *(keyword.value for keyword in call.keywords)]:
         for part in [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]:
-            if isinstance(part, ast.Constant) and isinstance(part.value, str) and ACTION.fullmatch(part.value):
-                yield part.value
+            text = part.value if isinstance(part, ast.Constant) else _pattern(part)
+            if isinstance(text, str) and ACTION.fullmatch(text):
+                yield text
+
+
+def _pattern(part: ast.expr) -> str:
+    """What is put together when it runs, with a star for each piece: ``reservation.approval_*``."""
+    pieces = part.values if isinstance(part, ast.JoinedStr) else []
+    return "".join(str(piece.value) if isinstance(piece, ast.Constant) else "*" for piece in pieces)
 
 
 def _writes(call: ast.Call) -> bool:
