@@ -8,7 +8,8 @@ from portal.tenants.models import Tenant
 # Of the whole platform, or of one person wherever they work; each a choice that somebody made.
 OF_NO_TENANT = {
     "accounts.User", "accounts.ApiToken", "audit.AuditEntry", "inventory.EnrolmentToken", "inventory.Gpu",
-    "inventory.Node", "inventory.Pool", "inventory.Profile", "notices.Delivery", "notices.Notice",
+    "inventory.Node", "inventory.Pool", "inventory.Profile", "inventory.ProfileWeight", "ledger.SumBatch",
+    "notices.Delivery", "notices.Notice",
     "notices.NoticePreference", "reservations.IdempotencyKey", "reservations.QuarantinedEvent", "tenants.Tenant",
     "audit.AuditSeal",
 }  # fmt: skip
