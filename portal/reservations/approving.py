@@ -1,96 +1,120 @@
-"""Approval of what costs more than a tenant's threshold: the place is held until a lead has decided, or the time is up.
+"""Answers to the leads' questions: the place is held until a lead has decided, or the time is up.
 
 One question may be about many reservations: a series or a class is decided as one.
 """
 
 import datetime as dt
+import logging
 
-from django.conf import settings
-from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
 from portal.audit.services import record_change
 from portal.inventory.models import Pool
 from portal.notices.models import Kind
-from portal.quotas.policies import policy_of
-from portal.reservations.ending import withdraw_leases
-from portal.reservations.errors import StateConflict
+from portal.reservations.booking import lock_pool, retried
+from portal.reservations.ending import lock_reservations, refuse_held, withdraw_leases
+from portal.reservations.errors import Busy, NoteMissing, StateConflict
 from portal.reservations.models import LIVE, Approval, Decision, Lease, Reservation, State
-from portal.reservations.rebinding import freeze_now, touch_pool
-from portal.reservations.request import Request, price_of
+from portal.reservations.questions import ask_approval
+from portal.reservations.rebinding import freeze_now, lock_nodes, touch_pool
 from portal.reservations.telling import tell_owner
-from portal.tenants.models import Role, Tenant
-from portal.tenants.selectors import may
+
+__all__ = ["approve", "ask_approval", "expire_approvals", "refuse"]
+
+log = logging.getLogger(__name__)
 
 MOST_ROWS = 200
-# A hold is never shorter, so that a lead has a chance to answer what is wanted at once.
-SHORTEST_HOLD = dt.timedelta(hours=1)
-
-
-def approval_needed(request: Request, during: DateTimeTZRange, now: dt.datetime) -> Approval | None:
-    """A question to the leads when the price is above the tenant's threshold and no lead asks, stored; else None."""
-    return ask_approval(request.created_by, request.tenant, price_of(request, during), during, now)
-
-
-def ask_approval(
-    asker: User, tenant: Tenant, price_slice_seconds: int, during: DateTimeTZRange, now: dt.datetime
-) -> Approval | None:
-    """``during`` is the first window that hangs on the answer: the question never outlives it."""
-    threshold = policy_of(tenant).approval_above_slice_seconds
-    if threshold is None or price_slice_seconds <= threshold or may(asker, tenant, Role.LEAD):
-        return None
-    latest = min(now + settings.APPROVAL_EXPIRES_AFTER, max(during.lower, now + SHORTEST_HOLD), during.upper)
-    return Approval.objects.create(
-        tenant=tenant, asked_by=asker, asked_at=now, expires_at=latest,
-        price_slice_seconds=price_slice_seconds, threshold_slice_seconds=threshold)  # fmt: skip
 
 
 def approve(*, approval: Approval, actor: User, note: str = "") -> Approval:
     """Turn every hold of the question into a promise. Raises :class:`StateConflict` when it is decided already."""
-    return _decide(approval, actor, Decision.APPROVED, note, timezone.now())
+    return _decided(approval, actor, Decision.APPROVED, note, timezone.now())
 
 
 def refuse(*, approval: Approval, actor: User, note: str) -> Approval:
-    """Give every hold of the question back; the reason reaches who asked."""
-    return _decide(approval, actor, Decision.REFUSED, note, timezone.now())
+    """Give every hold of the question back; the reason reaches who asked. Raises :class:`NoteMissing` without one."""
+    if not note.strip():
+        raise NoteMissing(_("Say why: the note is sent with your answer."), field="note")
+    return _decided(approval, actor, Decision.REFUSED, note.strip(), timezone.now())
 
 
 def expire_approvals(now: dt.datetime | None = None) -> int:
-    """Questions that nobody answered in time are refused; returns how many."""
+    """Questions that nobody answered in time are refused, and holds whose own window is over; returns how many."""
     now = now or timezone.now()
     late = Approval.objects.filter(decision="", expires_at__lte=now).order_by("expires_at")[:MOST_ROWS]
-    count = 0
-    for approval in late:
-        try:
-            _decide(approval, None, Decision.EXPIRED, "", now)
-            count += 1
-        except StateConflict:  # a lead was first
-            continue
-    return count
+    count = sum(_expired(approval, now) for approval in late)
+    held = Reservation.objects.filter(Q(hold_expires_at__lte=now) | Q(during__endswith__lte=now), state=State.REQUESTED)
+    left = held.order_by("pk").select_related("pool")[:MOST_ROWS]
+    return count + sum(_let_go(reservation, now) for reservation in left)
 
 
-@transaction.atomic
-def _decide(approval: Approval, actor: User | None, decision: Decision, note: str, now: dt.datetime) -> Approval:
-    """Locks the pools of what is held, then the leases, then the reservations."""
-    held = Reservation.objects.filter(approval=approval, state=State.REQUESTED)
-    pool_ids = sorted(set(held.values_list("pool_id", flat=True)))
-    list(Pool.objects.select_for_update(no_key=True).filter(pk__in=pool_ids).order_by("pk"))
+def _expired(approval: Approval, now: dt.datetime) -> bool:
+    try:
+        _decided(approval, None, Decision.EXPIRED, "", now)
+    except StateConflict:  # a lead was first
+        return False
+    except Busy as busy:
+        log.warning("approval %s: %s The next pass tries again.", approval.pk, busy)
+        return False
+    return True
+
+
+def _let_go(reservation: Reservation, now: dt.datetime) -> bool:
+    """Its own window is over although the question, about others too, is open; or it was left behind by its answer."""
+    try:
+        return retried(reservation.pool, lambda: _give_back_alone(reservation, now))
+    except Busy as busy:
+        log.warning("%s: %s The next pass tries again.", reservation.number, busy)
+        return False
+
+
+def _give_back_alone(reservation: Reservation, now: dt.datetime) -> bool:
+    lock_pool(reservation.pool_id)
+    held = _lock_held(Reservation.objects.filter(pk=reservation.pk))
+    for one in held:
+        _give_back(one, None, Decision.EXPIRED, "", now)
+    return bool(held)
+
+
+def _decided(approval: Approval, actor: User | None, decision: Decision, note: str, now: dt.datetime) -> Approval:
+    pools = list(Pool.objects.filter(reservations__approval=approval).distinct().order_by("pk"))
+    if not pools:
+        raise StateConflict(_already(approval))
+    return retried(pools[0], lambda: _decide(approval, pools, actor, decision, note, now))
+
+
+def _decide(
+    approval: Approval, pools: list[Pool], actor: User | None, decision: Decision, note: str, now: dt.datetime
+) -> Approval:
+    """Locks the pools of what is held, then the leases, the reservations and their nodes."""
+    for pool in pools:
+        lock_pool(pool.pk)
     decided = Approval.objects.filter(pk=approval.pk, decision="")
     if decision == Decision.APPROVED:
         decided = decided.filter(expires_at__gt=now)
     if not decided.update(decision=decision, decided_by=actor, decided_at=now, note=note[:500]):
         raise StateConflict(_already(approval))
-    rows = held.select_related("workload", "owner", "tenant").order_by("pk")
-    for reservation in rows.select_for_update(no_key=True, of=("self",)):
+    held = _lock_held(Reservation.objects.filter(approval=approval))
+    if decision == Decision.APPROVED:
+        lock_nodes(Lease.objects.filter(reservation__in=held, state__in=LIVE).values_list("gpu_id", flat=True))
+    for reservation in held:
         if decision == Decision.APPROVED:
-            _confirm(reservation, actor, now)
+            _confirm(reservation, actor, note, now)
         else:
             _give_back(reservation, actor, decision, note, now)
     approval.refresh_from_db()
     return approval
+
+
+def _lock_held(reservations: QuerySet[Reservation]) -> list[Reservation]:
+    """Those that are still held, under their locks: leases by id, then the reservations."""
+    held = reservations.filter(state=State.REQUESTED)
+    list(Lease.objects.select_for_update(no_key=True).filter(reservation__in=held).order_by("pk"))
+    lock_reservations(held.values_list("pk", flat=True))
+    return list(held.select_related("workload", "owner", "tenant", "pool").order_by("pk"))
 
 
 def _already(approval: Approval) -> str:
@@ -102,7 +126,7 @@ def _already(approval: Approval) -> str:
     return _("This was decided already: %(decision)s.") % {"decision": approval.get_decision_display()}
 
 
-def _confirm(reservation: Reservation, actor: User | None, now: dt.datetime) -> None:
+def _confirm(reservation: Reservation, actor: User | None, note: str, now: dt.datetime) -> None:
     guarded = Reservation.objects.filter(pk=reservation.pk, state=State.REQUESTED)
     if not guarded.update(state=State.CONFIRMED, hold_expires_at=None):
         return
@@ -112,17 +136,13 @@ def _confirm(reservation: Reservation, actor: User | None, now: dt.datetime) -> 
         actor=actor, action="reservation.approved", subject=reservation.number, tenant_id=reservation.tenant_id,
         before={"state": State.REQUESTED}, after={"state": State.CONFIRMED})  # fmt: skip
     tell_owner(
-        reservation, Kind.APPROVED, by=str(actor), starts_at=reservation.during.lower,
+        reservation, Kind.APPROVED, by=str(actor), note=note, starts_at=reservation.during.lower,
         ends_at=reservation.during.upper)  # fmt: skip
 
 
-def _give_back(
-    reservation: Reservation, actor: User | None, decision: Decision, note: str, now: dt.datetime
-) -> None:
-    leases = Lease.objects.select_for_update(no_key=True).filter(reservation=reservation, state__in=LIVE)
-    withdraw_leases(list(leases.order_by("pk")))
-    guarded = Reservation.objects.filter(pk=reservation.pk, state=State.REQUESTED)
-    if not guarded.update(state=State.REFUSED, hold_expires_at=None, ended_at=now, end_detail=note[:500]):
+def _give_back(reservation: Reservation, actor: User | None, decision: Decision, note: str, now: dt.datetime) -> None:
+    withdraw_leases(list(Lease.objects.filter(reservation=reservation, state__in=LIVE).order_by("pk")))
+    if not refuse_held(reservation, decision, now, note):
         return
     touch_pool(reservation.pool_id)
     record_change(
@@ -130,4 +150,6 @@ def _give_back(
         tenant_id=reservation.tenant_id, before={"state": State.REQUESTED},
         after={"state": State.REFUSED, "note": note})  # fmt: skip
     kind = Kind.REFUSED if decision == Decision.REFUSED else Kind.APPROVAL_EXPIRED
-    tell_owner(reservation, kind, by=str(actor or ""), note=note)
+    tell_owner(
+        reservation, kind, by=str(actor or ""), note=note, starts_at=reservation.during.lower,
+        ends_at=reservation.during.upper)  # fmt: skip

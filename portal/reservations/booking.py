@@ -20,11 +20,12 @@ from portal.accounts.models import User
 from portal.audit.services import record_change
 from portal.inventory.models import Pool, Profile
 from portal.quotas.models import Budget
-from portal.reservations.approving import approval_needed
+from portal.reservations.borrowing import promote_own
 from portal.reservations.displacing import Claimed, claim_room
 from portal.reservations.errors import Busy, IdempotencyConflict, NoCapacity
-from portal.reservations.giving_way import give_way
+from portal.reservations.giving_way import make_way
 from portal.reservations.models import IdempotencyKey, Reservation, State
+from portal.reservations.questions import approval_needed
 from portal.reservations.rebinding import bind
 from portal.reservations.request import Request
 from portal.reservations.rules import Allowed, check_request
@@ -81,7 +82,7 @@ def retried(pool: Pool, work: Callable[[], Answer]) -> Answer:
 
 
 def _book_once(request: Request, key: str, digest: str) -> Reservation:
-    earlier = _claim_key(request.created_by, key, digest)
+    earlier = claim_key(request.created_by, key, digest)
     if earlier is not None:
         return earlier
     reservation = _book(request)
@@ -95,10 +96,14 @@ def _digest(request: Request) -> str:
     during, workload = request.during, request.workload
     wanted = [request.owner.pk, request.tenant.pk, request.pool.pk, request.profile.pk, request.ranks]
     wanted += [during.lower.isoformat(), during.upper.isoformat(), msgspec.to_builtins(workload)]
+    return digest_of(wanted)
+
+
+def digest_of(wanted: list) -> str:
     return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
 
 
-def _claim_key(user: User, key: str, digest: str) -> Reservation | None:
+def claim_key(user: User, key: str, digest: str) -> Reservation | None:
     """Insert the key, or wait for who holds it and return what it booked. Two equal requests meet on its unique row."""
     if not key:
         return None
@@ -114,11 +119,11 @@ def _book(request: Request) -> Reservation:
     pool = lock_pool(request.pool.pk)
     lock_budgets(request.tenant)
     now = timezone.now()
+    promote_own(request)
     allowed = check_request(request, now)
     claimed = find_place(request, allowed, now)
     reservation = _write(request, allowed, now)
-    for victim in claimed.victims:
-        give_way(victim, by=reservation, now=now)
+    make_way(claimed, by=reservation, now=now)
     bind(reservation, request.profile, claimed.placements, now)
     record_change(
         actor=request.created_by,

@@ -5,45 +5,153 @@ its limit). A tenant without a quota shares that of the nearest tenant above. Ow
 root's, so that every guarantee can be claimed at any moment, if need be by displacing who borrows.
 """
 
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
 from psycopg2.extras import DateTimeTZRange
 
+from portal.audit.services import record_change
+from portal.inventory.models import Pool
 from portal.quotas.models import Quota
 from portal.quotas.tree import next_below
+from portal.reservations.models import UNDER_WAY, Lease, Reservation, State
 from portal.reservations.request import Request
-from portal.reservations.selectors import leases_held, peak_of
+from portal.reservations.selectors import leases_held
+from portal.tenants.models import Tenant
 
 
-def borrows(request: Request, quotas: list[Quota], during: DateTimeTZRange) -> bool:
+@dataclass(frozen=True)
+class Share:
+    """What a quota keeps for its own people over one stretch of time; those ``below`` have shares of their own."""
+
+    during: DateTimeTZRange
+    weight: int
+    path: str
+    below: tuple[str, ...] = ()
+
+    def includes(self, tenant_path: str) -> bool:
+        return tenant_path.startswith(self.path) and not tenant_path.startswith(self.below)
+
+
+@dataclass(frozen=True)
+class Guaranteed:
+    """A live lease that its tenant's guarantee covers."""
+
+    since: dt.datetime
+    until: dt.datetime
+    weight: int
+    tenant_path: str
+
+
+def borrows(request: Request, during: DateTimeTZRange) -> bool:
     """Whether at some moment of the window the request would hold more than its nearest quota's own share.
 
-    ``quotas`` are those that bind the tenant, root first. What is borrowed already takes nothing of the guarantee.
+    What is borrowed already takes nothing of the guarantee. Two queries.
     """
-    nearest = quotas[-1].tenant
-    parts = [(quota, quota.part_of(during)) for quota in quotas if quota.tenant == nearest]
-    return any(_exceeds_own_share(request, quota, part) for quota, part in parts if part is not None)
+    shares = shares_of(request.tenant, during, _rows(request.pool))
+    return _exceeds(shares, request.weight, _guaranteed(leases_held(request.pool, during, request.instead_of)))
 
 
-def _exceeds_own_share(request: Request, quota: Quota, during: DateTimeTZRange) -> bool:
-    below = _rows_below(quota, during)
-    own = own_share(quota, below)
-    if request.weight > own:
-        return True
-    held = leases_held(request.pool, during, request.instead_of).filter(
-        reservation__borrowed=False, reservation__tenant__path__startswith=quota.tenant.path
-    )
-    for row in below:
-        held = held.exclude(reservation__tenant__path__startswith=row.tenant.path)
-    return peak_of(held, during) + request.weight > own
+def shares_of(tenant: Tenant, during: DateTimeTZRange, rows: Sequence[Quota]) -> list[Share]:
+    """The shares that count for the tenant, one after the other; ``rows`` are all quotas of a pool."""
+    bounds = {bound for row in rows for bound in (row.valid.lower, row.valid.upper) if bound is not None}
+    edges = [during.lower, *sorted(at for at in bounds if during.lower < at < during.upper), during.upper]
+    stretches = (DateTimeTZRange(since, until, "[)") for since, until in zip(edges, edges[1:], strict=False))
+    return [_share(tenant, stretch, rows) for stretch in stretches]
 
 
-def own_share(quota: Quota, below: list[Quota]) -> int:
+def _share(tenant: Tenant, stretch: DateTimeTZRange, rows: Sequence[Quota]) -> Share:
+    """Within the stretch no row begins or ends. Below a tenant that has rows, but none then, nothing is promised."""
+    valid = [row for row in rows if row.part_of(stretch) is not None]
+    open_now = {row.tenant_id for row in valid}
+    closed = tuple(row.tenant.path for row in rows if row.tenant_id not in open_now)
+    here = [row for row in valid if not row.tenant.path.startswith(closed)]
+    above = [row for row in here if tenant.path.startswith(row.tenant.path)]
+    if not above:
+        return Share(stretch, 0, tenant.path)
+    nearest = max(above, key=lambda row: len(row.tenant.path))
+    below = next_below(nearest, here)
+    return Share(stretch, own_share(nearest, below), nearest.tenant.path, tuple(row.tenant.path for row in below))
+
+
+def own_share(quota: Quota, below: Iterable[Quota]) -> int:
     """Weight that is guaranteed to the quota's own people: what it guarantees to ``below`` is left out."""
     promise = quota.limit if quota.tenant.parent_id is None else quota.guaranteed
     return max(0, promise - sum(row.guaranteed for row in below))
 
 
-def _rows_below(quota: Quota, during: DateTimeTZRange) -> list[Quota]:
-    rows = Quota.objects.filter(
-        pool=quota.pool, tenant__path__startswith=quota.tenant.path, valid__overlap=during
-    ).exclude(tenant=quota.tenant)
-    return next_below(quota, list(rows.select_related("tenant")))
+def promote_own(request: Request) -> None:
+    """Let what the tenant borrows take what has become free of its guarantee, before a new request does."""
+    if request.during.isempty or None in (request.during.lower, request.during.upper):
+        return
+    waiting = borrowers_in(request.pool, request.during, but=request.instead_of)
+    if not waiting:
+        return
+    shares = shares_of(request.tenant, request.during, _rows(request.pool))
+    promote([one for one in waiting if any(share.includes(one.tenant.path) for share in shares)])
+
+
+def borrowers_in(pool: Pool, during: DateTimeTZRange, but: Reservation | None = None) -> list[Reservation]:
+    """What is borrowed and has a place in the window, the youngest first."""
+    rows = Reservation.objects.filter(pool=pool, borrowed=True, during__overlap=during, state__in=UNDER_WAY)
+    rows = rows.exclude(state=State.QUEUED, hold_expires_at__isnull=True)
+    if but:
+        rows = rows.exclude(pk=but.pk)
+    return list(rows.select_related("tenant", "profile", "owner", "workload").order_by("-created_at", "-pk"))
+
+
+def promote(borrowers: Sequence[Reservation]) -> set[int]:
+    """Make guaranteed what its tenant's own share covers by now, the oldest first; returns the ids of those.
+
+    All are of one pool. Call under its lock.
+    """
+    if not borrowers:
+        return set()
+    pool = borrowers[0].pool
+    around = DateTimeTZRange(min(one.starts_at for one in borrowers), max(one.ends_at for one in borrowers), "[)")
+    rows, held, promoted = _rows(pool), _guaranteed(leases_held(pool, around)), set()
+    for one in sorted(borrowers, key=lambda one: (one.created_at, one.pk)):
+        weight = one.weight * one.ranks
+        if _exceeds(shares_of(one.tenant, one.during, rows), weight, held):
+            continue
+        Reservation.objects.filter(pk=one.pk, borrowed=True).update(borrowed=False)
+        record_change(
+            actor=None, action="reservation.guaranteed", subject=one.number, tenant_id=one.tenant_id,
+            before={"borrowed": True}, after={"borrowed": False})  # fmt: skip
+        held.append(Guaranteed(one.starts_at, one.ends_at, weight, one.tenant.path))
+        promoted.add(one.pk)
+    return promoted
+
+
+def _rows(pool: Pool) -> list[Quota]:
+    return list(Quota.objects.filter(pool=pool).select_related("tenant"))
+
+
+def _guaranteed(leases: QuerySet[Lease]) -> list[Guaranteed]:
+    rows = leases.filter(reservation__borrowed=False).values_list(
+        "during", "reservation__weight", "reservation__tenant__path"
+    )
+    return [Guaranteed(during.lower, during.upper, weight, path) for during, weight, path in rows]
+
+
+def _exceeds(shares: Iterable[Share], weight: int, held: Iterable[Guaranteed]) -> bool:
+    held = list(held)
+    return any(_peak(share, held) + weight > share.weight for share in shares)
+
+
+def _peak(share: Share, held: Iterable[Guaranteed]) -> int:
+    """The most of the share that is taken at one moment of its stretch."""
+    changes: dict[dt.datetime, int] = defaultdict(int)
+    since, until = share.during.lower, share.during.upper
+    for one in held:
+        if one.since < until and since < one.until and share.includes(one.tenant_path):
+            changes[max(one.since, since)] += one.weight
+            changes[min(one.until, until)] -= one.weight
+    taken = peak = 0
+    for moment in sorted(changes):
+        taken += changes[moment]
+        peak = max(peak, taken)
+    return peak

@@ -7,9 +7,16 @@ from portal.accounts.models import User
 from portal.audit.services import record_change
 from portal.notices.models import Kind
 from portal.reservations.booking import lock_pool, retried
-from portal.reservations.ending import WITHDRAWABLE, close_reservation, lock_reservations, withdraw_leases
+from portal.reservations.ending import (
+    MOVED,
+    WITHDRAWABLE,
+    close_reservation,
+    end_question,
+    lock_reservations,
+    withdraw_leases,
+)
 from portal.reservations.errors import StateConflict
-from portal.reservations.models import UNDER_WAY, Approval, Decision, Lease, LeaseState, Reservation, State, Wait
+from portal.reservations.models import UNDER_WAY, Decision, Lease, LeaseState, Reservation, State, Wait
 from portal.reservations.rebinding import touch_pool
 from portal.reservations.telling import tell_owner, tell_pages
 
@@ -31,7 +38,7 @@ def _release(reservation: Reservation, actor: User) -> Reservation:
         raise StateConflict(already(reservation))
     before = reservation.state
     withdraw_leases(leases)
-    started = any(lease.state != LeaseState.PLANNED for lease in leases)
+    started = any(map(_has_started, leases))
     record_change(
         actor=actor,
         action="reservation.released" if started else "reservation.cancelled",
@@ -51,9 +58,13 @@ def _release(reservation: Reservation, actor: User) -> Reservation:
 
 
 def lock_whole(reservation: Reservation) -> tuple[Reservation, list[Lease]]:
-    """The reservation as it is under the locks of its pool, its leases by id and itself, in this order."""
+    """The reservation as it is under the locks of its pool, its leases by id and itself, in this order.
+
+    Leases that a move has left behind are not among them.
+    """
     lock_pool(reservation.pool_id)
-    leases = list(Lease.objects.select_for_update(no_key=True).filter(reservation=reservation).order_by("pk"))
+    rows = Lease.objects.select_for_update(no_key=True).filter(reservation=reservation).exclude(end_reason=MOVED)
+    leases = list(rows.order_by("pk"))
     lock_reservations([reservation.pk])
     related = ("tenant", "pool", "profile", "owner", "workload", "created_by")
     return Reservation.objects.select_related(*related).get(pk=reservation.pk), leases
@@ -69,17 +80,15 @@ def _has_something_to_give(reservation: Reservation, leases: list[Lease]) -> boo
     return reservation.state in UNBOUND or any(lease.state in WITHDRAWABLE for lease in leases)
 
 
+def _has_started(lease: Lease) -> bool:
+    """A lease that ended without a start was only held: for an answer, or as an offer."""
+    return lease.starting_at is not None or lease.state not in (LeaseState.PLANNED, LeaseState.ENDED)
+
+
 def _cancel(reservation: Reservation) -> None:
     """Nothing ran. A question about it alone is withdrawn with it; its place in the queue is given up."""
     now = timezone.now()
     mine = Reservation.objects.filter(pk=reservation.pk, state__in=[State.CONFIRMED, *UNBOUND])
     mine.update(state=State.CANCELLED, hold_expires_at=None, ended_at=now)
     Wait.objects.filter(reservation=reservation).delete()
-    if reservation.approval_id and not _others_wait(reservation):
-        open_question = Approval.objects.filter(pk=reservation.approval_id, decision="")
-        open_question.update(decision=Decision.WITHDRAWN, decided_at=now)
-
-
-def _others_wait(reservation: Reservation) -> bool:
-    same = Reservation.objects.filter(approval=reservation.approval, state=State.REQUESTED)
-    return same.exclude(pk=reservation.pk).exists()
+    end_question(reservation, Decision.WITHDRAWN)

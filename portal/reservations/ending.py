@@ -3,20 +3,37 @@
 Leases are locked before their reservation, and both before the node rows.
 """
 
+import datetime as dt
 from collections.abc import Iterable
 
 from django.utils import timezone
 
 from portal.inventory.services import raise_generations
-from portal.reservations.models import LIVE, OPEN, EndReason, Lease, LeaseState, Reservation, State
+from portal.reservations.models import (
+    BOUND,
+    LIVE,
+    OPEN,
+    Approval,
+    Decision,
+    EndReason,
+    Lease,
+    LeaseState,
+    Reservation,
+    State,
+)
 
-WITHDRAWABLE = [LeaseState.PLANNED, LeaseState.STARTING, LeaseState.ACTIVE]
+WITHDRAWABLE = BOUND
+# The end reason of a lease whose rank was given another place: it says nothing about how the reservation ended.
+MOVED = "moved"
+# Of one whose node was taken out of service under it.
+CLOSED = "closed"
 # What an agent says at the end of a lease -> how people read the reservation's end; the gravest of the ranks counts.
 GRAVEST_FIRST = [
     ("gpu_lost", EndReason.NODE_LOST),
     ("node_lost", EndReason.NODE_LOST),
     ("start_failed", EndReason.FAILED),
     ("exit_failed", EndReason.FAILED),
+    (CLOSED, EndReason.DISPLACED),
     ("not_started", EndReason.NO_SHOW),
     ("withdrawn", EndReason.RELEASED),
     ("exited", EndReason.COMPLETED),
@@ -24,12 +41,15 @@ GRAVEST_FIRST = [
 ]
 
 
-def withdraw_leases(leases: list[Lease]) -> None:
-    """Leases that no agent was told of end here; the others go to stopping and hold their span until it is free."""
+def withdraw_leases(leases: list[Lease], reason: str = "withdrawn") -> None:
+    """Leases that no agent was told of end here; the others go to stopping and hold their span until it is free.
+
+    ``reason`` MOVED is for leases whose ranks get another place.
+    """
     now = timezone.now()
     untold = [lease.pk for lease in leases if lease.frozen_at is None]
     Lease.objects.filter(pk__in=untold, state=LeaseState.PLANNED, frozen_at__isnull=True).update(
-        state=LeaseState.ENDED, end_reason="withdrawn", ended_at=now
+        state=LeaseState.ENDED, end_reason=reason, ended_at=now
     )
     told = Lease.objects.filter(
         pk__in=[lease.pk for lease in leases if lease.frozen_at is not None], state__in=WITHDRAWABLE
@@ -37,6 +57,8 @@ def withdraw_leases(leases: list[Lease]) -> None:
     nodes = dict(told.values_list("pk", "gpu__node_id"))
     if not nodes:
         return
+    if reason == MOVED:
+        told.update(end_reason=MOVED)
     generations = raise_generations(set(nodes.values()))
     for lease_id, node_id in nodes.items():
         Lease.objects.filter(pk=lease_id, state__in=WITHDRAWABLE).update(
@@ -51,16 +73,46 @@ def lock_reservations(reservation_ids: Iterable[int]) -> None:
 
 
 def close_reservation(reservation_id: int) -> None:
-    """End the reservation once none of its leases is live; its reason is the gravest of its ranks'. Locks its row."""
+    """End the reservation once none of its leases is live; its reason is the gravest of its ranks'. Locks its row.
+
+    What was only held for an answer is refused then: it has no place any more that could be promised.
+    """
     lock_reservations([reservation_id])
-    leases = list(Lease.objects.filter(reservation_id=reservation_id))
+    leases = list(Lease.objects.filter(reservation_id=reservation_id).exclude(end_reason=MOVED))
     if any(lease.state in LIVE for lease in leases):
         return
     ended_at = max((lease.ended_at for lease in leases if lease.ended_at), default=timezone.now())
     reason, detail = _reason(leases)
+    if reason == EndReason.COMPLETED and Reservation.objects.filter(continues=reservation_id).exists():
+        reason = EndReason.DISPLACED  # it ran to the end that was left of its window
     Reservation.objects.filter(pk=reservation_id, state__in=OPEN).update(
         state=State.ENDED, end_reason=reason, end_detail=detail, ended_at=ended_at
     )
+    for held in Reservation.objects.filter(pk=reservation_id, state=State.REQUESTED):
+        refuse_held(held, Decision.WITHDRAWN, ended_at)
+
+
+def refuse_held(reservation: Reservation, decision: Decision, at: dt.datetime, note: str = "") -> bool:
+    """End a held reservation as refused, and its question with it unless others hang on that; False: it was not held.
+
+    Give its leases back first.
+    """
+    mine = Reservation.objects.filter(pk=reservation.pk, state=State.REQUESTED)
+    if not mine.update(state=State.REFUSED, hold_expires_at=None, ended_at=at, end_detail=note[:500]):
+        return False
+    end_question(reservation, decision)
+    return True
+
+
+def end_question(reservation: Reservation, decision: Decision) -> None:
+    """Nobody needs to answer for this reservation any more; the question stays open while others hang on it."""
+    if reservation.approval_id is None:
+        return
+    same = Reservation.objects.filter(approval=reservation.approval_id, state=State.REQUESTED)
+    if not same.exclude(pk=reservation.pk).exists():
+        Approval.objects.filter(pk=reservation.approval_id, decision="").update(
+            decision=decision, decided_at=timezone.now()
+        )
 
 
 def _reason(leases: list[Lease]) -> tuple[str, str]:

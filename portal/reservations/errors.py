@@ -70,6 +70,17 @@ class StateConflict(ReservationRefused):
     code = "state_conflict"
 
 
+class HasStarted(StateConflict):
+    """It cannot be cancelled any more; releasing it is possible."""
+
+
+class NoteMissing(ReservationRefused):
+    """A lead's no without a reason."""
+
+    code = "note_missing"
+    status = 422
+
+
 class IdempotencyConflict(ReservationRefused):
     code = "idempotency_conflict"
 

@@ -7,6 +7,7 @@ from agents.protocol import LeaseEvent
 from portal.audit.services import record_change
 from portal.ledger.models import Kind
 from portal.ledger.services import record_entry
+from portal.reservations.ending import MOVED
 from portal.reservations.models import LIVE, Lease, LeaseLog, LeaseState, Reservation, State
 
 CLOCK_SLACK = dt.timedelta(seconds=5)
@@ -33,7 +34,8 @@ def active(lease: Lease, event: LeaseEvent, received_at: dt.datetime) -> bool:
         state=LeaseState.ACTIVE
     )
     record_entry(kind=Kind.OPENED, at=at, source=f"agent/{event.id}", **_facts(lease))
-    _run_reservation(lease.reservation, at)
+    if lease.end_reason != MOVED:  # its agent had not yet heard that the rank runs elsewhere, at another time
+        _run_reservation(lease.reservation, at)
     return True
 
 

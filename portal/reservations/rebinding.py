@@ -7,16 +7,20 @@ from django.conf import settings
 from django.db.models import F
 from psycopg2.extras import DateTimeTZRange, NumericRange
 
-from portal.inventory.models import Gpu, Pool, Profile
+from portal.inventory.models import Gpu, Node, Pool, Profile
 from portal.inventory.services import raise_generations
-from portal.reservations.models import OPEN, Lease, Reservation
+from portal.reservations.models import OPEN, Lease, LeaseState, Reservation
+from portal.reservations.queue_bell import ring_queue
 from scheduler.placement.geometry import Placement
 
 
-def bind(reservation: Reservation, profile: Profile, placements: Sequence[Placement], now: dt.datetime) -> None:
+def bind(
+    reservation: Reservation, profile: Profile, placements: Sequence[Placement], now: dt.datetime, *,
+    freeze: bool = True,
+) -> None:  # fmt: skip
     """One new lease a rank. Those of a confirmed reservation that starts within the horizon are frozen at once and
-    handed to their nodes; a reservation that is only held keeps its place and is not."""
-    frozen_at = now if _starts_soon(reservation, now) else None
+    handed to their nodes, unless not ``freeze``; a reservation that is only held keeps its place and is not."""
+    frozen_at = now if freeze and _starts_soon(reservation, now) else None
     Lease.objects.bulk_create(_lease(reservation, profile, placement, frozen_at) for placement in placements)
     touch_pool(reservation.pool_id)
     if frozen_at:
@@ -27,7 +31,7 @@ def freeze_now(reservation: Reservation, now: dt.datetime) -> None:
     """After a hold became a promise: what starts within the horizon is handed to its nodes."""
     if not _starts_soon(reservation, now):
         return
-    leases = Lease.objects.filter(reservation=reservation, state="planned", frozen_at__isnull=True)
+    leases = Lease.objects.filter(reservation=reservation, state=LeaseState.PLANNED, frozen_at__isnull=True)
     gpu_ids = list(leases.values_list("gpu_id", flat=True))
     leases.update(frozen_at=now)
     raise_generations(nodes_of(gpu_ids))
@@ -43,8 +47,15 @@ def set_window(reservation: Reservation, leases: Iterable[Lease], during: DateTi
 
 
 def touch_pool(pool_id: int) -> None:
-    """Whoever keeps a picture of the pool sees that it is old."""
+    """Whoever keeps a picture of the pool sees that it is old; who waits in it may have a place now."""
     Pool.objects.filter(pk=pool_id).update(revision=F("revision") + 1)
+    ring_queue(pool_id)
+
+
+def lock_nodes(gpu_ids: Iterable[int]) -> None:
+    """The nodes of these GPUs at once and in id order: call it before a transaction raises generations several times,
+    with every lease locked that it will lock."""
+    list(Node.objects.select_for_update(no_key=True).filter(pk__in=nodes_of(gpu_ids)).order_by("pk"))
 
 
 def nodes_of(gpu_ids: Iterable[int]) -> set[int]:
@@ -52,7 +63,12 @@ def nodes_of(gpu_ids: Iterable[int]) -> set[int]:
 
 
 def _starts_soon(reservation: Reservation, now: dt.datetime) -> bool:
-    return reservation.state in OPEN and reservation.during.lower <= now + settings.FREEZE_HORIZON
+    return reservation.state in OPEN and reservation.during.lower <= now + freeze_horizon(reservation.borrowed)
+
+
+def freeze_horizon(borrowed: bool) -> dt.timedelta:
+    """So long before its start a lease is frozen. What is borrowed can give way as a whole until the notice begins."""
+    return min(settings.FREEZE_HORIZON, settings.DISPLACE_NOTICE) if borrowed else settings.FREEZE_HORIZON
 
 
 def _lease(reservation: Reservation, profile: Profile, placement: Placement, frozen_at: dt.datetime | None) -> Lease:

@@ -52,7 +52,7 @@ def check_request(request: Request, now: dt.datetime) -> Allowed:
     tenant, pool = request.tenant, request.pool
     quotas = quotas_binding(tenant, pool)
     check_access(request.owner, tenant, pool, quotas)
-    during = _window(request, now)
+    during = checked_window(request, now)
     check_coverage(quotas, during)
     quotas = [quota for quota, _part in quotas_met(quotas, during)]
     check_shape(pool, request.profile, request.ranks)
@@ -62,7 +62,7 @@ def check_request(request: Request, now: dt.datetime) -> Allowed:
         except DraftRefused as error:
             raise WorkloadRefused(str(error), field="workload") from error
     _check_policy(request, during, now)
-    borrowed = borrows(request, quotas, during)
+    borrowed = borrows(request, during)
     crowded = quota_refusal(request, quotas, during)
     if crowded and borrowed:
         raise crowded
@@ -84,7 +84,8 @@ def _check_policy(request: Request, during: DateTimeTZRange, now: dt.datetime) -
     )
 
 
-def _window(request: Request, now: dt.datetime) -> DateTimeTZRange:
+def checked_window(request: Request, now: dt.datetime) -> DateTimeTZRange:
+    """A start that stays may lie in the past; no other may."""
     if request.has_started:
         return check_changed_window(request.during, request.pool, now)
     return check_window(request.during, request.pool, now)

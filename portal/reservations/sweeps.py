@@ -4,7 +4,7 @@ import datetime as dt
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from portal import events
@@ -13,20 +13,27 @@ from portal.inventory.models import Node, NodeState
 from portal.inventory.services import raise_generations
 from portal.reservations.booking import lock_pool
 from portal.reservations.ending import close_reservation, lock_reservations, withdraw_leases
-from portal.reservations.models import OPEN, IdempotencyKey, Lease, LeaseState, Reservation
+from portal.reservations.models import LIVE, OPEN, IdempotencyKey, Lease, LeaseState, Reservation, State
+from portal.reservations.rebinding import freeze_horizon
 
 MOST_ROWS = 200
+# So long after its end a lease is left to its agent's own word.
+OVER_AFTER = dt.timedelta(seconds=15)
 
 
 def freeze_due(now: dt.datetime | None = None) -> int:
-    """Freeze planned leases whose start is within the horizon and hand them to their agents; returns how many."""
+    """Freeze planned leases whose start is within the horizon and hand them to their agents; returns how many.
+
+    One whose rank was moved waits until its former place is free: a node that is cut off may still start it there.
+    """
     now = now or timezone.now()
-    due = Lease.objects.filter(
-        state=LeaseState.PLANNED,
-        frozen_at__isnull=True,
-        during__startswith__lte=now + settings.FREEZE_HORIZON,
-        reservation__state__in=OPEN,
+    former = Lease.objects.filter(reservation=OuterRef("reservation"), rank=OuterRef("rank"), state=LeaseState.STOPPING)
+    soon = Q(during__startswith__lte=now + freeze_horizon(True)) | Q(
+        during__startswith__lte=now + freeze_horizon(False), reservation__borrowed=False
     )
+    due = Lease.objects.filter(
+        soon, state=LeaseState.PLANNED, frozen_at__isnull=True, reservation__state__in=OPEN
+    ).exclude(Exists(former))
     pools = due.order_by("during").values_list("reservation__pool_id", flat=True)[:MOST_ROWS]
     return sum(_freeze_pool(pool_id, due, now) for pool_id in sorted(set(pools)))
 
@@ -48,7 +55,7 @@ def end_overdue(now: dt.datetime | None = None) -> int:
     """
     now = now or timezone.now()
     late = now - settings.STARTING_DEADLINE
-    over = Q(during__endswith__lte=now - dt.timedelta(seconds=15))
+    over = Q(during__endswith__lte=now - OVER_AFTER)
     not_started = Q(
         state__in=[LeaseState.PLANNED, LeaseState.STARTING], during__startswith__lte=late, frozen_at__lte=late
     )
@@ -63,7 +70,18 @@ def end_overdue(now: dt.datetime | None = None) -> int:
         by_pool.setdefault(pool_id, []).append(lease_id)
     for pool_id, lease_ids in sorted(by_pool.items()):
         _withdraw(pool_id, lease_ids, now)
-    return sum(map(len, by_pool.values())) + _recheck_stopping(now)
+    return sum(map(len, by_pool.values())) + _recheck_stopping(now) + _close_left_over(now)
+
+
+def _close_left_over(now: dt.datetime) -> int:
+    """Reservations past their window of which no lease is live any more: something brought those to rest unseen."""
+    live = Lease.objects.filter(reservation=OuterRef("pk"), state__in=LIVE)
+    over = Reservation.objects.filter(state__in=[*OPEN, State.REQUESTED], during__endswith__lte=now - OVER_AFTER)
+    left = over.exclude(Exists(live)).order_by("pk").values_list("pk", flat=True)[:MOST_ROWS]
+    for reservation_id in left:
+        with transaction.atomic():
+            close_reservation(reservation_id)
+    return len(left)
 
 
 @transaction.atomic
@@ -95,7 +113,7 @@ def _withdraw(pool_id: int, lease_ids: list[int], now: dt.datetime) -> None:
     Lease.objects.filter(pk__in=lease_ids, state=LeaseState.ENDED, active_at__isnull=True).update(
         end_reason="not_started"
     )
-    for reservation in Reservation.objects.filter(leases__in=leases, state__in=OPEN).distinct():
+    for reservation in Reservation.objects.filter(leases__in=leases, state__in=[*OPEN, State.REQUESTED]).distinct():
         close_reservation(reservation.pk)
         events.tell_tenant_on_commit(reservation.tenant_id, "reservation.changed", reservation=reservation.pk)
 

@@ -51,8 +51,7 @@ def workload_from(draft: WorkloadDraft, tenant: Tenant) -> Workload:
 
 def check_draft(draft: WorkloadDraft) -> WorkloadDraft:
     """Raise :class:`DraftRefused` with a sentence unless the workload keeps the grammar."""
-    if not draft.name.strip() or len(draft.name) > 64 or not draft.name.isprintable():
-        raise DraftRefused(_("A name has 1 to 64 printable characters."))
+    check_name(draft.name)
     if draft.image and not IMAGE.fullmatch(draft.image):
         raise DraftRefused(_("“%(image)s” is not an image name.") % {"image": draft.image[:80]})
     if not 0 <= draft.grace_seconds <= 600:
@@ -65,6 +64,12 @@ def check_draft(draft: WorkloadDraft) -> WorkloadDraft:
             _("Command and environment together have at most %(most)d kB.") % {"most": LARGEST_BYTES // 1024}
         )
     return draft
+
+
+def check_name(name: str) -> str:
+    if not name.strip() or len(name) > 64 or not name.isprintable():
+        raise DraftRefused(_("A name has 1 to 64 printable characters."))
+    return name
 
 
 def _check_command(command: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ from portal.reservations.models.lease import Lease, LeaseLog
 from portal.reservations.models.maintenance import Maintenance
 from portal.reservations.models.reservation import Reservation
 from portal.reservations.models.states import (
+    BOUND,
     LIVE,
     OPEN,
     UNDER_WAY,
@@ -18,6 +19,7 @@ from portal.reservations.models.states import (
 )
 
 __all__ = [
+    "BOUND",
     "LIVE",
     "OPEN",
     "UNDER_WAY",

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import Deferrable, Q
 
 from portal.reservations.models.reservation import Reservation
-from portal.reservations.models.states import LIVE, LeaseState, Lower, window_is_real
+from portal.reservations.models.states import BOUND, LIVE, LeaseState, Lower, window_is_real
 
 
 class Lease(models.Model):
@@ -42,7 +42,7 @@ class Lease(models.Model):
             ),
             models.CheckConstraint(condition=Q(state__in=LeaseState.values), name="lease_state_known"),
             models.UniqueConstraint(
-                fields=["reservation", "rank"], condition=Q(state__in=LIVE), name="lease_one_live_per_rank"
+                fields=["reservation", "rank"], condition=Q(state__in=BOUND), name="lease_one_live_per_rank"
             ),
             ExclusionConstraint(
                 name="lease_slices_never_shared",

@@ -36,6 +36,8 @@ class LeaseState(models.TextChoices):
 
 
 LIVE = [LeaseState.PLANNED, LeaseState.STARTING, LeaseState.ACTIVE, LeaseState.STOPPING]
+# What serves its rank; one that is stopping still holds its span, beside the one that took its place after a move.
+BOUND = [LeaseState.PLANNED, LeaseState.STARTING, LeaseState.ACTIVE]
 OPEN = [State.CONFIRMED, State.RUNNING]
 UNDER_WAY = [State.REQUESTED, State.QUEUED, State.CONFIRMED, State.RUNNING]
 
