@@ -5,7 +5,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 from rest_framework import serializers
 
-from portal.api.fields import IdField, InstantField
+from portal.api.fields import CountField, IdField, InstantField
 from portal.audit.actions import GROUPS
 from portal.audit.origin import Via
 from portal.notices.models import Kind
@@ -48,7 +48,7 @@ class AvailabilityAsked(StrictSerializer):
     tenant = IdField()
     pool = IdField()
     profile = serializers.CharField(max_length=64)
-    ranks = serializers.IntegerField(min_value=-MOST_COUNT, max_value=MOST_COUNT, required=False, default=1)
+    ranks = CountField(min_value=-MOST_COUNT, max_value=MOST_COUNT, required=False, default=1)
     start = InstantField()
     end = InstantField()
 
@@ -65,6 +65,30 @@ class ReservationAsked(AvailabilityAsked):
         if ("workload" in asked) == ("template" in asked):
             raise serializers.ValidationError(_("Give either a workload or a template."))
         return asked
+
+
+class ChangeAsked(StrictSerializer):
+    """What is left out stays as it is: a new start alone keeps the end."""
+
+    start = InstantField(required=False)
+    end = InstantField(required=False)
+    name = serializers.CharField(max_length=64, required=False)
+
+
+class ApprovalsAsked(StrictSerializer):
+    open = serializers.BooleanField(required=False, default=True, help_text="false: those decided already, too.")
+    limit = serializers.IntegerField(min_value=1, max_value=200, required=False)
+    cursor = serializers.CharField(max_length=500, required=False)
+
+
+class ApproveAsked(StrictSerializer):
+    note = serializers.CharField(max_length=500, required=False, default="", allow_blank=True)
+
+
+class RefuseAsked(StrictSerializer):
+    """The note is sent to who asked."""
+
+    note = serializers.CharField(max_length=500)
 
 
 class FreeAsked(StrictSerializer):

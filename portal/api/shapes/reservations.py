@@ -67,6 +67,12 @@ class ReservationShape(serializers.Serializer):
     end_reason = serializers.ChoiceField(choices=EndReason.choices, allow_blank=True)
     end_detail = serializers.CharField()
     price_slice_seconds = serializers.IntegerField(help_text="weighted slice-seconds of the whole window")
+    borrowed = serializers.BooleanField(help_text="held above the guarantee: may be displaced")
+    hold_expires_at = serializers.DateTimeField(allow_null=True, help_text="until then its place is held for an answer")
+    approval = serializers.IntegerField(source="approval_id", allow_null=True)
+    continues = serializers.IntegerField(
+        source="continues_id", allow_null=True, help_text="the reservation of which this is the rest"
+    )
     created_at = serializers.DateTimeField()
     running_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)

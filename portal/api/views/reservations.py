@@ -3,20 +3,24 @@
 from django.db.models import Prefetch, QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
+from django.urls import reverse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from portal.accounts.requests import SignedInApiRequest
-from portal.api.asking import LogAsked, ReservationAsked, ReservationsAsked
+from portal.api.asking import ChangeAsked, LogAsked, ReservationAsked, ReservationsAsked
 from portal.api.booking import book
 from portal.api.pages import listed, page_of
 from portal.api.shapes.reservations import LogShape, RefusalShape, ReservationShape
 from portal.live.store import output_tail
 from portal.reservations.cancelling import cancel_reservation
 from portal.reservations.changing import release_reservation
+from portal.reservations.errors import HasStarted
 from portal.reservations.models import Lease, LeaseLog, LeaseState, Reservation
+from portal.reservations.moving import change_reservation
 from portal.reservations.selectors import may_change, reservations_of
+from portal.reservations.windows import make_window
 from portal.tenants.selectors import tenants_of
 
 KEY = OpenApiParameter(
@@ -55,6 +59,25 @@ class ReservationView(APIView):
     def get(self, request: SignedInApiRequest, reservation_id: int) -> Response:
         return Response(ReservationShape(_one(request, reservation_id)).data)
 
+    @extend_schema(operation_id="change", request=ChangeAsked, responses={200: ReservationShape, **REFUSALS})
+    def patch(self, request: SignedInApiRequest, reservation_id: int) -> Response:
+        """Extend, shorten, move or rename, all ranks or none. What has started keeps its start; what is over stays."""
+        reservation = _changeable(request, reservation_id)
+        asked = ChangeAsked(data=request.data)
+        asked.is_valid(raise_exception=True)
+        changes = asked.validated_data
+        during = None
+        if "start" in changes or "end" in changes:
+            held = reservation.during
+            during = make_window(changes.get("start", held.lower), changes.get("end", held.upper))
+        change_reservation(reservation=reservation, actor=request.user, during=during, name=changes.get("name"))
+        return Response(ReservationShape(_one(request, reservation_id)).data)
+
+    @extend_schema(operation_id="delete", responses={200: ReservationShape, **REFUSALS})
+    def delete(self, request: SignedInApiRequest, reservation_id: int) -> Response:
+        """Cancel what has not started, as the verb does: a reservation is never forgotten."""
+        return _cancelled(request, reservation_id)
+
 
 class ReleaseView(APIView):
     @extend_schema(operation_id="release", request=None, responses={200: ReservationShape, **REFUSALS})
@@ -68,8 +91,7 @@ class CancelView(APIView):
     @extend_schema(operation_id="cancel", request=None, responses={200: ReservationShape, **REFUSALS})
     def post(self, request: SignedInApiRequest, reservation_id: int) -> Response:
         """Cancel what has not started; what has is refused, and release is for that."""
-        cancel_reservation(reservation=_changeable(request, reservation_id), actor=request.user)
-        return Response(ReservationShape(_one(request, reservation_id)).data)
+        return _cancelled(request, reservation_id)
 
 
 class LogView(APIView):
@@ -84,6 +106,15 @@ class LogView(APIView):
         if lease is None:
             raise Http404
         return Response(LogShape({"lease": lease.pk, "rank": rank, "text": _text(lease)}).data)
+
+
+def _cancelled(request: SignedInApiRequest, reservation_id: int) -> Response:
+    try:
+        cancel_reservation(reservation=_changeable(request, reservation_id), actor=request.user)
+    except HasStarted as refusal:
+        refusal.evidence = {"release": reverse("api_release", args=[reservation_id])}
+        raise
+    return Response(ReservationShape(_one(request, reservation_id)).data)
 
 
 def _text(lease: Lease) -> str:
