@@ -14,7 +14,7 @@ from portal.events import node_group, tell_group
 from portal.live import rollups
 from portal.notices.delivery import deliver_due
 from portal.notices.forgetting import forget_old_notices
-from portal.reservations import maintenance_sweep, reminders, replacing_sweep, sweeps
+from portal.reservations import approving, maintenance_sweep, reminders, replacing_sweep, sweeps
 from scheduler.tasks.locks import only_one
 
 log = logging.getLogger(__name__)
@@ -52,6 +52,11 @@ def run_maintenance() -> int:
 @shared_task(name="scheduler.replace_from_unusable")
 def replace_from_unusable() -> int:
     return sweep("replace_from_unusable", replacing_sweep.replace_from_unusable)
+
+
+@shared_task(name="scheduler.expire_approvals")
+def expire_approvals() -> int:
+    return sweep("expire_approvals", approving.expire_approvals)
 
 
 @shared_task(name="scheduler.remind_due")
