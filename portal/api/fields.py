@@ -1,6 +1,7 @@
 """Fields of requests: bounded, so that nothing typed can reach the database as an error."""
 
 import datetime as dt
+import re
 from typing import Any
 
 from django.utils.dateparse import parse_datetime
@@ -9,6 +10,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+PLAIN_NUMBER = re.compile(r"-?[0-9]{1,20}")
 LARGEST_ID = 2**63 - 1
 EARLIEST, LATEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC), dt.datetime(9000, 1, 1, tzinfo=dt.UTC)
 
@@ -16,6 +18,15 @@ EARLIEST, LATEST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC), dt.datetime(9000, 1, 
 class IdField(serializers.IntegerField):
     def __init__(self, **options: Any):
         super().__init__(min_value=1, max_value=LARGEST_ID, **options)
+
+
+class CountField(serializers.IntegerField):
+    """A whole number as a program writes it: what Python would forgive ("7 ", "1_0", other digits) is refused."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if isinstance(data, str) and not PLAIN_NUMBER.fullmatch(data):
+            self.fail("invalid")
+        return super().to_internal_value(data)
 
 
 @extend_schema_field(OpenApiTypes.DATETIME)
