@@ -10,7 +10,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 app = Celery("berth")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 # By name and only in workers and beat: nothing of the portal imports tasks.
-app.conf.imports = [f"scheduler.tasks.{name}" for name in ("dispatch", "sweeps", "sums", "seals", "beat", "watchdog")]
+TASKS = ("dispatch", "sweeps", "sums", "seals", "queue", "beat", "watchdog")
+app.conf.imports = [f"scheduler.tasks.{name}" for name in TASKS]
 app.conf.worker_direct = True  # a queue of each worker's own, for its watchdog's canary
 
 

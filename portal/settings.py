@@ -288,6 +288,7 @@ PROTECTED_SECONDS = env.int("PROTECTED_SECONDS", default=1800)  # so long nothin
 NODE_SILENT_AFTER = timedelta(seconds=env.int("NODE_SILENT_AFTER_SECONDS", default=60))
 DISPLACE_NOTICE = timedelta(seconds=env.int("DISPLACE_NOTICE_SECONDS", default=900))
 APPROVAL_EXPIRES_AFTER = timedelta(seconds=env.int("APPROVAL_EXPIRES_AFTER_SECONDS", default=172_800))
+OFFER_HOLD = timedelta(seconds=env.int("OFFER_HOLD_SECONDS", default=1800))  # a free place, for who waits
 CONFIRM_BY_NOTICE_AFTER = timedelta(seconds=env.int("CONFIRM_BY_NOTICE_AFTER_SECONDS", default=3600))
 STARTING_DEADLINE = timedelta(seconds=env.int("STARTING_DEADLINE_SECONDS", default=300))
 SAMPLE_STALE_SECONDS = 3

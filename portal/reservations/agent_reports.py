@@ -19,6 +19,7 @@ from portal.inventory.services import raise_generations
 from portal.reservations.ending import close_reservation
 from portal.reservations.lease_events import APPLY, Misfit, end_lease
 from portal.reservations.models import Lease, LeaseState, QuarantinedEvent
+from portal.reservations.queue_bell import ring_queue
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ def _tell(lease: Lease) -> None:
     lease.refresh_from_db(fields=["state"])
     if lease.state in (LeaseState.ENDED, LeaseState.FAILED):
         raise_generations({lease.gpu.node_id})
+        ring_queue(lease.reservation.pool_id)
     reservation = lease.reservation
     events.tell_tenant_on_commit(reservation.tenant_id, "reservation.changed", reservation=reservation.pk)
 
