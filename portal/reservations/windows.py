@@ -5,10 +5,10 @@ import zoneinfo
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Pool
+from portal.quotas.words import length
 from portal.reservations.errors import WindowRefused
 
 START_GRACE = dt.timedelta(seconds=60)
@@ -99,15 +99,3 @@ def local_time(date: dt.date, time: dt.time, zone: zoneinfo.ZoneInfo, field: str
         shown,
         field=field,
     )
-
-
-def length(seconds: int) -> str:
-    """A length for people, in its largest whole unit: 90 min, 4 h, 14 days."""
-    if seconds % 86400 == 0:
-        days = seconds // 86400
-        return ngettext("%(n)d day", "%(n)d days", days) % {"n": days}
-    if seconds % 3600 == 0:
-        return _("%(n)d h") % {"n": seconds // 3600}
-    if seconds % 60 == 0:
-        return _("%(n)d min") % {"n": seconds // 60}
-    return _("%(n)d s") % {"n": seconds}
