@@ -9,6 +9,7 @@ from csp.constants import NONE, SELF
 from django.utils.translation import gettext_lazy as _
 
 from portal.demo.places import places_of, read_secrets
+from portal.log_lines import to_stderr
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -294,10 +295,4 @@ STARTING_DEADLINE = timedelta(seconds=env.int("STARTING_DEADLINE_SECONDS", defau
 SAMPLE_STALE_SECONDS = 3
 SAMPLE_RETENTION = timedelta(days=env.int("SAMPLE_RETENTION_DAYS", default=14))
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
-}
+LOGGING = to_stderr(env.str("LOG_LEVEL", default="INFO"))

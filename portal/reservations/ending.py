@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from django.utils import timezone
 
+from portal.audit.services import record_change
 from portal.inventory.services import raise_generations
 from portal.reservations.models import (
     BOUND,
@@ -85,11 +86,20 @@ def close_reservation(reservation_id: int) -> None:
     reason, detail = _reason(leases)
     if reason == EndReason.COMPLETED and Reservation.objects.filter(continues=reservation_id).exists():
         reason = EndReason.DISPLACED  # it ran to the end that was left of its window
-    Reservation.objects.filter(pk=reservation_id, state__in=OPEN).update(
+    before = Reservation.objects.get(pk=reservation_id)
+    ended = Reservation.objects.filter(pk=reservation_id, state__in=OPEN).update(
         state=State.ENDED, end_reason=reason, end_detail=detail, ended_at=ended_at
     )
-    for held in Reservation.objects.filter(pk=reservation_id, state=State.REQUESTED):
-        refuse_held(held, Decision.WITHDRAWN, ended_at)
+    if ended:
+        _record(before, "reservation.ended", {"state": State.ENDED, "reason": reason, "ended_at": ended_at.isoformat()})
+    elif before.state == State.REQUESTED and refuse_held(before, Decision.WITHDRAWN, ended_at):
+        _record(before, "reservation.refused", {"state": State.REFUSED})
+
+
+def _record(before: Reservation, action: str, after: dict[str, str]) -> None:
+    record_change(
+        actor=None, action=action, subject=before.number, tenant_id=before.tenant_id,
+        before={"state": before.state}, after=after)  # fmt: skip
 
 
 def refuse_held(reservation: Reservation, decision: Decision, at: dt.datetime, note: str = "") -> bool:

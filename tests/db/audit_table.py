@@ -76,6 +76,7 @@ RECORDS: dict[str, set[str]] = {
     "portal.reservations.agent_reports.apply_report": {"reservation.running", "reservation.ended", "node.heard"},
     "portal.reservations.sweeps.end_overdue": {"reservation.ended"},
     "portal.reservations.ending.close_reservation": {"reservation.ended"},
+    "portal.reservations.maintenance_effects.take_out": {"reservation.ended"},
     "portal.reservations.writing_off.write_off_node": {"node.written_off", "node.retired", "reservation.ended"},
 }
 
@@ -114,7 +115,6 @@ UNRECORDED: dict[str, str] = {
     "portal.reservations.lease_events.freed": _LEASE,
     "portal.reservations.lease_events.failed": _LEASE,
     "portal.reservations.lease_events.end_lease": _LEASE,
-    "portal.reservations.maintenance_effects.take_out": _STEP,
     "portal.reservations.maintenance_locks.under_locks": "runs what it is given under its locks",
     "portal.reservations.questions.ask_approval": _STEP,
     "portal.reservations.queue_binding.end_wait": _STEP,
