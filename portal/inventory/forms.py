@@ -6,7 +6,7 @@ from django import forms
 from django.core.validators import RegexValidator
 from django.utils.translation import gettext_lazy as _
 
-from portal.inventory.models import NodeState, Pool
+from portal.inventory.models import Pool
 from portal.inventory.weights import WEIGHT_MOST
 
 HOUR, DAY = 3600, 86400
@@ -14,8 +14,6 @@ LEAST = Decimal("0.01")
 HOST_NAME = RegexValidator(
     r"\A[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z", _("Small letters, digits, dots and hyphens, as in a host name.")
 )
-# What an admin may ask of a node; retiring is a step of its own.
-WISHES = [NodeState.READY, NodeState.CORDONED, NodeState.DRAINING, NodeState.MAINTENANCE]
 
 
 class PoolLimitsForm(forms.Form):
@@ -49,10 +47,6 @@ class NodeForm(forms.Form):
 
 class WeightForm(forms.Form):
     weight = forms.IntegerField(label=_("Weight"), min_value=1, max_value=WEIGHT_MOST)
-
-
-class NodeStateForm(forms.Form):
-    state = forms.ChoiceField(choices=[(wish.value, wish.label) for wish in WISHES])
 
 
 def _plain(seconds: int, unit: int) -> Decimal:

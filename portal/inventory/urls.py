@@ -10,6 +10,5 @@ urlpatterns = [
     path("nodes/pools/<int:pool_id>/weights/<int:profile_id>/", weight_views.profile_weight, name="profile_weight"),
     path("nodes/<int:node_id>/", views.node_detail, name="node"),
     path("nodes/<int:node_id>/token/", views.node_token, name="node_token"),
-    path("nodes/<int:node_id>/state/", views.node_state, name="node_state"),
     path("nodes/<int:node_id>/retire/", views.node_retire, name="node_retire"),
 ]

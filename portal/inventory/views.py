@@ -16,9 +16,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from portal.accounts.requests import SignedInRequest
 from portal.inventory import enrolment, services
 from portal.inventory.errors import InventoryRefused
-from portal.inventory.forms import NodeForm, NodeStateForm, PoolForm, PoolLimitsForm, limits_shown
+from portal.inventory.forms import NodeForm, PoolForm, PoolLimitsForm, limits_shown
 from portal.inventory.listing import NODES_A_PAGE, SHOWN, gpus_listed, nodes_listed, pools_listed
-from portal.inventory.models import Node, NodeState, Pool
+from portal.inventory.models import Node, Pool
 from portal.inventory.weights import weights_listed
 from portal.tenants.selectors import is_platform_admin
 
@@ -116,20 +116,6 @@ def node_token(request: SignedInRequest, node_id: int) -> HttpResponse:
 
 @require_POST
 @for_platform_admins
-def node_state(request: SignedInRequest, node_id: int) -> HttpResponse:
-    node = get_object_or_404(Node, pk=node_id)
-    form = NodeStateForm(request.POST)
-    if not form.is_valid():
-        return _node_page(request, node_id, _("This is not a state of a node."), 422)
-    try:
-        services.set_node_state(actor=request.user, node=node, state=NodeState(form.cleaned_data["state"]))
-    except InventoryRefused as refusal:
-        return _node_page(request, node_id, str(refusal))
-    return redirect("node", node_id)
-
-
-@require_POST
-@for_platform_admins
 def node_retire(request: SignedInRequest, node_id: int) -> HttpResponse:
     node = get_object_or_404(Node, pk=node_id)
     try:
@@ -140,12 +126,12 @@ def node_retire(request: SignedInRequest, node_id: int) -> HttpResponse:
     return redirect("nodes")
 
 
-def _node_page(request: SignedInRequest, node_id: int, refusal: str = "", status: int = 409) -> HttpResponse:
+def _node_page(request: SignedInRequest, node_id: int, refusal: str = "") -> HttpResponse:
     node = get_object_or_404(Node.objects.select_related("pool"), pk=node_id)
     state, word = SHOWN[node.shown_state]
     gpus = gpus_listed(node)
     context = {"node": node, "state": state, "word": word, "gpus": gpus, "gpu_count": len(gpus), "refusal": refusal}
-    return render(request, "nodes/node.html", context, status=status if refusal else 200)
+    return render(request, "nodes/node.html", context, status=409 if refusal else 200)
 
 
 def _enrolment_page(request: SignedInRequest, node: Node) -> HttpResponse:

@@ -46,6 +46,7 @@ PLACES = (
     Place("reserve", _("Reserve"), "plus", quick=True),
     Place("timeline", _("Timeline"), "time", quick=True),
     Place("fleet", _("Fleet"), "fleet"),
+    Place("maintenance", _("Maintenance"), "clock"),
     Place("usage", _("Usage"), "usage", group=TEAM, quick=True),
     Place("inbox", _("Inbox"), "inbox", group=TEAM, quick=True),
     Place("tenants", _("Tenants and quotas"), "tree", group=ADMIN),

@@ -147,6 +147,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "tenant_policy": (writes("/tenants/{tenant}/policy/", FROM_ABOVE),),
     "audit": (reads("/audit/", SOME_LEAD), reads("/audit/?tenant={tenant}", LEADS)),
     # ---- maintenance
+    "maintenance": (reads("/maintenance/"),),
+    "maintenance_plan": (reads("/maintenance/plan/", PLATFORM), writes("/maintenance/plan/", PLATFORM, 422)),
+    "maintenance_preview": (reads("/maintenance/preview/", PLATFORM),),
+    "maintenance_one": (
+        reads("/maintenance/{maintenance}/"),
+        writes("/maintenance/{maintenance}/", PLATFORM, 422),
+    ),
+    "maintenance_end": (writes("/maintenance/{maintenance}/end/", PLATFORM, 303),),
     "maintenance_ways": (
         reads("/maintenance/R-{reservation}/", GIVES_BACK),
         writes("/maintenance/R-{reservation}/", GIVES_BACK, 422),
@@ -159,7 +167,10 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "profile_weight": (writes("/nodes/pools/{pool}/weights/{profile}/", PLATFORM, body={"weight": "2"}),),
     "node": (reads("/nodes/{node}/", PLATFORM),),
     "node_token": (writes("/nodes/{node}/token/", PLATFORM, 200),),
-    "node_state": (writes("/nodes/{node}/state/", PLATFORM, body={"state": "cordoned"}),),
+    "node_state": (
+        reads("/nodes/{node}/state/?state=draining", PLATFORM),
+        writes("/nodes/{node}/state/", PLATFORM, body={"state": "cordoned"}),
+    ),
     "node_retire": (writes("/nodes/{node}/retire/", PLATFORM, 409),),
     "node_write_off": (writes("/nodes/{node}/write-off/", PLATFORM),),
     "node_enrol": (writes("/agent/v1/enrol", EVERYBODY, 400, csrf=False),),

@@ -10,7 +10,7 @@ from django.utils import timezone
 from portal.accounts.models import User
 from portal.accounts.services import create_token, disable
 from portal.notices.models import Delivery, DeliveryState, Kind, Notice
-from portal.reservations.models import LeaseLog, LeaseState, State
+from portal.reservations.models import LeaseLog, LeaseState, Maintenance, State
 from portal.tenants.models import Invitation, Role
 from tests.db.permission_table import OURS
 from tests.factories import (
@@ -104,11 +104,15 @@ def _make_things(world: World, ours, root) -> None:
         user=member, kind=Kind.CONFIRMED, reservation_id=booked.pk, tenant=ours, url=f"/reservations/{booked.number}/"
     )
     refused = Delivery.objects.create(notice=told, address=member.email, state=DeliveryState.FAILED)
+    ahead = Maintenance.objects.create(
+        node=gpu.node, during=window(now + dt.timedelta(days=9)), reason="new driver",
+        created_by=world.people["platform_admin"],
+    )  # fmt: skip
     start, end = (f"{now + dt.timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}" for hours in (1, 2))
     world.ids |= {
         "tenant": ours.pk, "pool": pool.pk, "quota": quota.pk, "profile": booked.profile_id, "node": gpu.node_id,
         "reservation": booked.pk, "ended": ended.pk,
-        "notice": told.pk, "delivery": refused.pk,
+        "notice": told.pk, "delivery": refused.pk, "maintenance": ahead.pk,
         "user": make_user("colleague", ours).pk, "invitation": invitation.pk,
         "start": start, "end": end,
     }  # fmt: skip
