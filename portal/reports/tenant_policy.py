@@ -62,7 +62,8 @@ def _said(name: str, value: Any, pools: list[Pool]) -> str:
     if value is None:
         if name in SETS:
             return _("all")
-        return _("never needed") if name == "approval_above_slice_seconds" else _("as the pool allows")
+        told = {"approval_above_slice_seconds": _("never needed"), "most_weight_each": _("as quotas allow")}
+        return told.get(name, _("as the pool allows"))
     return value_words(name, value, {pool.pk: pool.name for pool in pools})
 
 
