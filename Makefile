@@ -29,8 +29,8 @@ test: system lint ## everything: installs what it needs (as root on Debian), the
 smoke: $(DEV_STAMP) ## walk the straight path as a client would, on a running Berth or one of its own
 	@exec $(BIN)/python -m tests.smoke
 
-bench: $(DEV_STAMP) ## measure what has a target and print it
-	@exec $(BIN)/python -m pytest -q tests/bench
+bench: $(DEV_STAMP) ## measure what has a target, in a quick form: one line a figure
+	@exec $(BIN)/python -m tests.bench all
 
 messages: $(DEV_STAMP) ## renew and compile the translations, and name what lacks one
 	@exec $(BIN)/python -m tests.messages

@@ -4,8 +4,8 @@ Figures go to stdout, all else to stderr.
 """
 
 import importlib
-import logging
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,28 +17,34 @@ from tests.bench.arguments import EVERY, parse
 from tests.bench.figures import Board
 from tests.bench.registry import BENCHMARKS, Options
 
-log = logging.getLogger("tests.bench")
-
 
 def main(arguments: list[str]) -> int:
     name, options = parse(arguments)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(message)s")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is stopped
     if name == EVERY:
         return _run_every(options)
     benchmark, board, began = BENCHMARKS[name], Board(), time.monotonic()
-    log.info("%s, %s", benchmark.what, "quick form: one seed and less of everything" if options.quick else "in full")
+    board.note(f"{benchmark.what}, {'quick form: one seed and less of everything' if options.quick else 'in full'}")
     if benchmark.needs_servers:
         _start_own_servers()
     benchmark.run(options, board)
-    log.info("%s took %.0f s", name, time.monotonic() - began)
+    board.note(f"{name} took {time.monotonic() - began:.0f} s")
     return int(board.is_short)
 
 
 def _run_every(options: Options) -> int:
     """Each in a process of its own, so that none inherits another's servers or warm caches."""
-    command = [sys.executable, "-m", "tests.bench"]
-    codes = [subprocess.run([*command, name, "--quick", "--seed", str(options.seed)]).returncode for name in BENCHMARKS]
-    return int(any(codes))
+    return int(any([_run_alone(name, options) for name in BENCHMARKS]))
+
+
+def _run_alone(name: str, options: Options) -> int:
+    """A benchmark that is told to stop stops its servers first."""
+    process = subprocess.Popen([sys.executable, "-m", "tests.bench", name, "--quick", "--seed", str(options.seed)])
+    try:
+        return process.wait()
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def _start_own_servers() -> None:

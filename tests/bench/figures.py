@@ -1,11 +1,8 @@
 """What a benchmark prints: one line a figure on stdout, with its target and whether it is met."""
 
-import logging
 import operator
 import sys
 from dataclasses import dataclass, field
-
-log = logging.getLogger(__name__)
 
 _COMPARE = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
 
@@ -58,7 +55,8 @@ class Board:
         sys.stdout.flush()
 
     def note(self, text: str) -> None:
-        log.info("%s", text)
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
     @property
     def is_short(self) -> bool:

@@ -33,8 +33,8 @@ SIZES = (1, 25, 200)
 
 @contextmanager
 def tenant_with(rows: int) -> Iterator[tuple[User, dict[str, int | str]]]:
-    """Its lead, and the ids that addresses need; with so many sub-tenants, members, invitations, reservations in several
-    states, notices and entries of the trail. Gone at the end."""
+    """Its lead, and the ids that addresses need. It has so many sub-tenants, members, invitations, notices, entries of
+    the trail, and reservations in several states. Gone at the end."""
     with transaction.atomic():
         tenant = make_tenant("grown", Tenant.objects.get(parent=None))
         lead = make_user("grown-lead", tenant, Role.LEAD)
