@@ -213,9 +213,11 @@ def _own_place(request: Request, leases: list[Lease], allowed: Allowed, now: dt.
     if not allowed.borrowed and may_stay(leases, allowed.during):
         own = [lease.pk for lease in leases]
         claimed = claim_room(request, allowed, now, without=own, place=_here(leases, allowed.during))
-    if claimed is None:
-        raise allowed.crowded or _taken(leases, allowed.during)
-    return claimed
+    if claimed is not None:
+        return claimed
+    if allowed.crowded and not in_the_way(leases, allowed.during).filter(reservation__borrowed=False).exists():
+        raise allowed.crowded
+    raise _taken(leases, allowed.during)
 
 
 def _here(leases: Sequence[Lease], during: DateTimeTZRange) -> Place:
