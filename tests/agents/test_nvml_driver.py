@@ -103,8 +103,8 @@ def test_the_compute_instance_is_chosen_by_its_multiprocessors_not_by_its_number
         assert file.read().gpus[0].instances[0].compute[0].profile_id == 7
 
 
+@pytest.mark.case("M-01")
 def test_a_driver_that_says_ok_and_makes_nothing_is_not_believed(tmp_path):
-    """M-01"""
     with driven_node(tmp_path, "H100-80GB:mig") as (driver, file):
         gpu = uuids(driver)[0]
         for symbol in (CREATE_INSTANCE, CREATE_COMPUTE):
@@ -121,8 +121,8 @@ def test_a_driver_that_says_ok_and_makes_nothing_is_not_believed(tmp_path):
         driver.destroy(made)
 
 
+@pytest.mark.case("M-03")
 def test_only_the_gpu_that_is_named_is_touched(tmp_path):
-    """M-03"""
     with driven_node(tmp_path, *["A100-40GB:mig"] * 4) as (driver, _):
         gpus = uuids(driver)
         kept = driver.create(gpus[3], 14, 2, 2)
@@ -132,8 +132,8 @@ def test_only_the_gpu_that_is_named_is_touched(tmp_path):
         assert driver.instances() == (kept,)
 
 
+@pytest.mark.case("M-05")
 def test_nothing_half_made_stays_when_the_compute_instance_fails(tmp_path):
-    """M-05"""
     with driven_node(tmp_path, "A100-40GB:mig") as (driver, file):
         gpu = uuids(driver)[0]
         beside = driver.create(gpu, 19, 0, 1)
@@ -144,8 +144,9 @@ def test_nothing_half_made_stays_when_the_compute_instance_fails(tmp_path):
         assert driver.instances() == (beside,)
 
 
+@pytest.mark.case("M-05")
 def test_what_cannot_be_cleared_is_shown_half_made_and_can_be_cleared_later(tmp_path):
-    """M-05: the agent may die between the two steps."""
+    """The agent may die between the two steps."""
     with driven_node(tmp_path, "A100-40GB:mig") as (driver, file):
         gpu = uuids(driver)[0]
         inject(file, CREATE_COMPUTE, pynvml.NVML_ERROR_UNKNOWN)
@@ -206,8 +207,8 @@ def test_a_place_that_is_not_legal_is_refused(tmp_path):
             driver.create(uuids(driver)[0], 47, 0, 1)
 
 
+@pytest.mark.case("T-02")
 def test_a_lost_gpu_is_reported_and_hides_no_other(tmp_path):
-    """T-02"""
     with driven_node(tmp_path, *["H100-80GB:mig"] * 8) as (driver, file):
         gpus = uuids(driver)
         made = tuple(driver.create(gpu, 19, 2, 1) for gpu in gpus)

@@ -78,8 +78,8 @@ def test_memory_of_a_slice_is_that_of_its_processes_within_its_bounds(tmp_path):
             assert used.memory_used_mib < 4864
 
 
+@pytest.mark.case("T-01")
 def test_what_an_ampere_slice_does_not_tell_is_none_and_not_zero(tmp_path):
-    """T-01"""
     with driven_node(tmp_path, "A100-40GB:mig") as (driver, _):
         made = driver.create(driver.inventory()[0].uuid, 19, 0, 1)
         for _ in range(2):
@@ -100,8 +100,8 @@ def test_what_an_ampere_slice_does_not_tell_is_none_and_not_zero(tmp_path):
         ("nvmlDeviceGetComputeRunningProcesses_v3", "pids"),
     ],
 )
+@pytest.mark.case("T-01")
 def test_each_value_that_is_missing_is_none_alone(tmp_path, symbol, field):
-    """T-01"""
     with driven_node(tmp_path, "L40S") as (driver, file):
         gpu = driver.inventory()[0].uuid
         assert getattr(driver.use((), (gpu,))[gpu], field) is not None

@@ -75,22 +75,24 @@ COUNTS = [0, -1, 1.5, "1.5", 10**18, 10**400, 2**31, "many", None, True, [], {},
 
 
 @pytest.mark.parametrize("ranks", COUNTS, ids=lambda count: repr(count)[:12])
-def test_a_count_that_is_none_is_refused(http, asked, ranks):
+@pytest.mark.case("R-19", "Q-07")
+def test_a_count_that_is_none_is_refused(http, asked, ranks):
     assert_refused(send(http, asked | {"ranks": ranks}), 409, 422)
 
 
 WINDOWS = {
-    "started long ago": (-48, -47, "window_refused"),  # R-01, V-11
+    "started long ago": (-48, -47, "window_refused"),
     "started two minutes ago": (-2 / 60, 1, "window_refused"),
-    "empty": (1, 1, "window_refused"),  # V-12
+    "empty": (1, 1, "window_refused"),
     "reversed": (2, 1, "window_refused"),
-    "a second too short": (1, 1 + 59 / 3600, "window_refused"),  # V-13
+    "a second too short": (1, 1 + 59 / 3600, "window_refused"),
     "a second too long": (1, 1 + 7 * 24 + 1 / 3600, "window_refused"),
     "years long": (1, 3 * 8766, "window_refused"),
     "years ahead": (8766, 8767, "window_refused"),
 }
 
 
+@pytest.mark.case("R-01", "V-11", "V-12", "V-13")
 @pytest.mark.parametrize("name", WINDOWS)
 def test_a_window_that_makes_no_sense_is_refused(http, asked, name):
     start, end, code = WINDOWS[name]
@@ -107,7 +109,8 @@ TIMES = [
 
 @pytest.mark.parametrize("side", ["start", "end"])
 @pytest.mark.parametrize("time", TIMES, ids=lambda time: repr(time)[:30])
-def test_a_malformed_or_naive_time_is_refused(http, asked, side, time):  # R-05, V-23
+@pytest.mark.case("R-05", "V-23")
+def test_a_malformed_or_naive_time_is_refused(http, asked, side, time):
     assert_refused(send(http, asked | {side: time}), 422)
 
 
@@ -116,7 +119,8 @@ def test_a_naive_time_is_told_what_it_lacks(http, asked):
     assert "offset" in answer.json()["message"]
 
 
-def test_an_offset_decides_which_of_two_equal_clock_times_is_meant(http, asked, pool):
+@pytest.mark.case("R-05")
+def test_an_offset_decides_which_of_two_equal_clock_times_is_meant(http, asked, pool):
     day = (NOW + dt.timedelta(days=3)).date()
     for offset, length in (("+02:00", 1), ("+01:00", 1)):
         start = dt.datetime.fromisoformat(f"{day}T02:30:00{offset}")
@@ -273,7 +277,8 @@ def test_a_token_in_the_address_is_not_looked_at(person):
     assert Client().get(f"/api/v1/me/?token={text}&access_token={text}").status_code == 401
 
 
-def test_a_token_dies_with_its_time_and_with_its_person(http, person):  # S-01
+@pytest.mark.case("S-01")
+def test_a_token_dies_with_its_time_and_with_its_person(http, person):
     assert http.get("/api/v1/me/").status_code == 200
     person.auth_token_set.update(expiry=timezone.now() - dt.timedelta(seconds=1))
     assert http.get("/api/v1/me/").status_code == 401

@@ -144,8 +144,9 @@ def test_the_quota_s_sentence_has_its_numbers(house):
     assert str(answer.reason) == ("vision-lab holds 7 of its 7 slices in this window; this asks for 1 more.")
 
 
+@pytest.mark.case("M-08")
 def test_capacity_that_is_fragmented_says_so_and_what_is_offered_can_be_booked(house):
-    """M-08: four slices are free, but not side by side where 3g.40gb may sit."""
+    """Four slices are free, but not side by side where 3g.40gb may sit."""
     house.hold("2g.20gb", 0, hours=3)
     house.hold("1g.20gb", 4, hours=5)
     answer = house.ask("3g.40gb")

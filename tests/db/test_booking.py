@@ -92,7 +92,8 @@ def test_all_ranks_are_booked_or_none(place):
     assert Lease.objects.count() == 7
 
 
-def test_a_quota_that_is_exactly_used_up_is_accepted(place):
+@pytest.mark.case("Q-06")
+def test_a_quota_that_is_exactly_used_up_is_accepted(place):
     book(place, "4g.40gb")
     book(place, "3g.40gb")
     with pytest.raises(QuotaExceeded) as refused:
@@ -100,7 +101,8 @@ def test_a_quota_that_is_exactly_used_up_is_accepted(place):  # Q-06
     assert refused.value.evidence == {"tenant": "northquay", "limit": 7, "held": 7, "asked": 1}
 
 
-def test_back_to_back_windows_on_the_same_slices_are_accepted(place):  # V-14
+@pytest.mark.case("V-14")
+def test_back_to_back_windows_on_the_same_slices_are_accepted(place):
     start = timezone.now() + HOUR
     book(place, "7g.80gb", start=start)
     book(place, "7g.80gb", start=start + HOUR)
@@ -109,25 +111,29 @@ def test_back_to_back_windows_on_the_same_slices_are_accepted(place):  # V-14
 
 
 @pytest.mark.parametrize("ranks", [0, -1, 65, 10**18])
-def test_counts_out_of_range_are_refused(place, ranks):
+@pytest.mark.case("R-19", "Q-07")
+def test_counts_out_of_range_are_refused(place, ranks):
     with pytest.raises(CountRefused):
         book(place, ranks=ranks)
 
 
 @pytest.mark.parametrize(("start", "hours"), [(-2, 1), (0, 0.01), (0, 24 * 400), (24 * 90, 1)])
-def test_windows_in_the_past_too_short_too_long_or_too_far_are_refused(place, start, hours):  # R-01, V-11, V-13
+@pytest.mark.case("R-01", "V-11", "V-13")
+def test_windows_in_the_past_too_short_too_long_or_too_far_are_refused(place, start, hours):
     with pytest.raises(WindowRefused):
         book(place, start=timezone.now() + start * HOUR, hours=hours)
     assert not Reservation.objects.exists()
 
 
-def test_who_is_no_member_books_nothing(place):  # V-1
+@pytest.mark.case("V-1")
+def test_who_is_no_member_books_nothing(place):
     place["owner"] = make_user()
     with pytest.raises(NoAccess):
         book(place)
 
 
-def test_without_a_quota_on_the_way_up_there_is_no_access(place):  # V-1
+@pytest.mark.case("V-1")
+def test_without_a_quota_on_the_way_up_there_is_no_access(place):
     place["root"].quotas.all().delete()
     with pytest.raises(NoAccess):
         book(place)
@@ -160,7 +166,8 @@ def test_a_lease_runs_from_active_to_freed_and_the_ledger_holds_its_seconds(plac
     assert lease.log.tail == "last words"
 
 
-def test_the_ledger_closes_at_the_windows_end_however_late_the_report(place):
+@pytest.mark.case("R-22")
+def test_the_ledger_closes_at_the_windows_end_however_late_the_report(place):
     lease = book(place, hours=0.02).leases.get()
     tell(lease, "active", lease.during.lower)
     late = lease.during.upper + 3 * HOUR
@@ -169,7 +176,8 @@ def test_the_ledger_closes_at_the_windows_end_however_late_the_report(place):  #
     assert LedgerEntry.objects.get(kind="closed").at == lease.during.upper
 
 
-def test_release_holds_the_span_until_the_agent_says_free(place):
+@pytest.mark.case("R-15", "R-17")
+def test_release_holds_the_span_until_the_agent_says_free(place):
     reservation = book(place, "7g.80gb")
     lease = reservation.leases.get()
     tell(lease, "active", lease.during.lower)
@@ -225,7 +233,8 @@ def test_events_that_cannot_be_true_are_put_in_quarantine(place):
     assert (lease.state, QuarantinedEvent.objects.count(), LedgerEntry.objects.count()) == ("planned", 3, 0)
 
 
-def test_overdue_leases_are_withdrawn_and_a_start_that_never_came_is_named(place):
+@pytest.mark.case("R-22", "A-06")
+def test_overdue_leases_are_withdrawn_and_a_start_that_never_came_is_named(place):
     reservation = book(place, hours=0.02)
     lease = reservation.leases.get()
     assert end_overdue(now=lease.during.upper + dt.timedelta(days=3)) == 1

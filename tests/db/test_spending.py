@@ -42,16 +42,18 @@ def test_a_running_lease_costs_what_it_held_and_promises_the_rest(house):
     assert sums(team) == [(3 * 2 * HOURS, 3 * 1 * HOURS)]
 
 
+@pytest.mark.case("R-12")
 def test_hours_already_past_are_not_promised_a_second_time(house):
-    """R-12: a 3 h booking that is 2 h in and not started yet holds only the hour that is left."""
+    """A 3 h booking that is 2 h in and not started yet holds only the hour that is left."""
     root, team, project, pool = house
     make_budget(project, 100 * HOURS)
     lease_of(project, pool, "1g.10gb", window(NOON - 2 * HOUR, 3), state=LeaseState.STARTING)
     assert sums(project) == [(0, 1 * HOURS)]
 
 
+@pytest.mark.case("R-12")
 def test_ending_early_gives_back_exactly_the_rest(house):
-    """R-12: while it is being stopped it promises nothing, and closed it costs the two hours held."""
+    """While it is being stopped it promises nothing, and closed it costs the two hours held."""
     root, team, project, pool = house
     make_budget(project, 100 * HOURS)
     lease = lease_of(project, pool, "1g.10gb", window(NOON - 2 * HOUR, 3))
@@ -114,8 +116,8 @@ def test_cancelled_and_ended_leases_promise_nothing(house):
     assert sums(root) == [(0, 0)]
 
 
+@pytest.mark.case("Q-06")
 def test_equal_to_what_is_left_is_accepted_and_a_second_more_is_not(house):
-    """Q-06."""
     root, team, project, pool = house
     make_budget(project, 6 * HOURS)
     lease_of(project, pool, "1g.10gb", window(NOON, 2), state=LeaseState.PLANNED)
@@ -137,8 +139,8 @@ def test_a_window_over_two_months_is_checked_against_each(house):
         check_budgets(project, 1, window(month_end - 4 * HOUR, 9), NOON)
 
 
+@pytest.mark.case("Q-07")
 def test_a_budget_above_binds_and_a_huge_request_is_refused_in_whole_numbers(house):
-    """Q-07."""
     root, team, project, pool = house
     make_budget(root, 10 * HOURS)
     with pytest.raises(BudgetExceeded) as refused:

@@ -42,7 +42,8 @@ def post():
 
 
 @pytest.mark.timeout(900)
-def test_twenty_clients_on_the_last_slice_have_exactly_one_winner_each_round(race, post):
+@pytest.mark.case("R-08", "R-09")
+def test_twenty_clients_on_the_last_slice_have_exactly_one_winner_each_round(race, post):
     for round_number in range(ROUNDS):
         outcomes = collections.Counter(race(lambda number, now=round_number: post(number, now), CLIENTS))
         assert outcomes == {"201": 1, "409": CLIENTS - 1}, f"round {round_number}"
