@@ -7,7 +7,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from portal.accounts.requests import SignedInApiRequest
-from portal.api.asking import ApprovalsAsked, ApproveAsked, RefuseAsked
+from portal.api.changing import ApprovalsAsked, ApproveAsked, RefuseAsked
 from portal.api.pages import listed, page_of
 from portal.api.shapes.approvals import ApprovalShape
 from portal.api.shapes.reservations import RefusalShape
