@@ -55,7 +55,8 @@ class Story:
 
     @property
     def may_release(self) -> bool:
-        return self.may_change and self.open and not self.stopping
+        unbound = self.reservation.state in (State.REQUESTED, State.QUEUED)
+        return self.may_change and (self.open or unbound) and not self.stopping
 
     @property
     def started(self) -> bool:
@@ -203,11 +204,21 @@ def steps_of(reservation: Reservation, lease: Lease | None) -> list[Step]:
 
 def _starting(reservation: Reservation, lease: Lease | None) -> str:
     if lease is None or lease.starting_at is None:
-        return moment(reservation.starts_at)
+        waits = lease is not None and reservation.state in OPEN and _is_being_cleared(lease)
+        return _("waits until the slices are cleared") if waits else moment(reservation.starts_at)
     if lease.active_at is None:
         return second(lease.starting_at)
     took = max(1, round((lease.active_at - lease.starting_at).total_seconds()))
     return _("%(time)s, took %(length)s") % {"time": second(lease.starting_at), "length": duration(took)}
+
+
+def _is_being_cleared(lease: Lease) -> bool:
+    """Its window has begun, and a lease from before it is still on the device there."""
+    now = timezone.now()
+    if lease.state != LeaseState.PLANNED or lease.during.lower > now:
+        return False
+    before = Lease.objects.filter(gpu_id=lease.gpu_id, span__overlap=lease.span, state__in=ON_DEVICE)
+    return before.filter(during__endswith__lte=lease.during.lower).exists()
 
 
 def _since(when: dt.datetime | None) -> str:
