@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from django.db.models import QuerySet
+from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from portal.notices.models import UNDELIVERED, Delivery, Notice, NoticePreference
 
@@ -17,6 +17,12 @@ def notices_of(user_id: int) -> QuerySet[Notice]:
 def unread_count(user_id: int) -> int:
     """How many this person has not read; more than 100 are not counted."""
     return Notice.objects.filter(user_id=user_id, read_at__isnull=True).order_by()[:UNREAD_MOST].count()
+
+
+def unread_beside(user_field: str) -> Subquery:
+    """The same number as a column of a query that has the person in ``user_field`` anyway; not bounded."""
+    unread = Notice.objects.filter(user_id=OuterRef(user_field), read_at__isnull=True).order_by()
+    return Subquery(unread.values("user_id").annotate(number=Count("pk")).values("number"))
 
 
 def preferences_of(user_ids: Iterable[int]) -> dict[int, NoticePreference]:

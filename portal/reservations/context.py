@@ -10,7 +10,7 @@ from django.utils.functional import SimpleLazyObject, cached_property
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.requests import SignedInRequest
-from portal.notices.selectors import UNREAD_MOST, unread_count
+from portal.notices.selectors import UNREAD_MOST, unread_beside, unread_count
 from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
 from portal.tenants.selectors import tenants_below
 
@@ -45,6 +45,7 @@ PLACES = (
     Place("home", _("Home"), "home", quick=True),
     Place("reserve", _("Reserve"), "plus", quick=True),
     Place("timeline", _("Timeline"), "time", quick=True),
+    Place("queue", _("Queue"), "updn"),
     Place("fleet", _("Fleet"), "fleet"),
     Place("maintenance", _("Maintenance"), "clock"),
     Place("usage", _("Usage"), "usage", group=TEAM, quick=True),
@@ -56,7 +57,7 @@ PLACES = (
 
 
 class Shell:
-    """Read at most once a request, and only by what is rendered: three queries, whatever the size of the tree."""
+    """Read at most once a request, and only by what is rendered: two queries, whatever the size of the tree."""
 
     def __init__(self, request: HttpRequest):
         self.request = cast(PageRequest, request)
@@ -66,7 +67,8 @@ class Shell:
         if not self.request.user.is_authenticated:
             return []
         held = Membership.objects.filter(user=self.request.user).select_related("tenant")
-        return sorted(held, key=lambda membership: membership.tenant.path)
+        counted = held.annotate(unread=unread_beside("user_id"))
+        return sorted(counted, key=lambda membership: membership.tenant.path)
 
     @cached_property
     def tenants(self) -> tuple[Tenant, ...]:
@@ -119,8 +121,10 @@ class Shell:
 
     @cached_property
     def unread(self) -> int:
-        """Notices that the reader has not read, 100 at most."""
+        """Notices that the reader has not read, 100 at most; read along with the memberships where there are any."""
         user = self.request.user
+        if self.memberships:
+            return min(UNREAD_MOST, self.memberships[0].unread or 0)  # type: ignore[attr-defined]
         return unread_count(user.pk) if user.is_authenticated else 0
 
     @property

@@ -15,13 +15,14 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Gpu, Pool, Profile
 from portal.quotas.models import Quota
-from portal.quotas.policies import EffectivePolicy, policy_of
+from portal.quotas.periods import periods_met
+from portal.quotas.policies import EffectivePolicy, policy_and_budgets
 from portal.quotas.selectors import with_hours
 from portal.reservations.closures import closures
 from portal.reservations.models import LIVE, Lease
 from portal.reservations.policy_rules import quotas_met
 from portal.reservations.selectors import NEIGHBOURS, ON_DEVICE, bookable_gpus, held_as, profiles_of, shape_of, view_of
-from portal.reservations.spending import BudgetStatus, budget_statuses_during
+from portal.reservations.spending import BudgetStatus, statuses_of
 from portal.tenants.models import Tenant
 from scheduler.placement.geometry import GpuView, Held, Shape
 
@@ -117,7 +118,7 @@ def outlook_around(
     margin: dt.timedelta = WEEK,
     owner_id: int | None = None,
 ) -> Outlook:
-    """The window with a margin on both sides, never before now; all pools of the tenant, or the one. Eight queries,
+    """The window with a margin on both sides, never before now; all pools of the tenant, or the one. Seven queries,
     and one more where a policy limits what the owner holds."""
     since, until = max(during.lower - margin, min(now, during.lower)), during.upper + margin
     quotas = _quotas_by_pool(tenant, pool)
@@ -127,7 +128,8 @@ def outlook_around(
     around = DateTimeTZRange(since - NEIGHBOURS, until + NEIGHBOURS, "[)")
     held, holdings = _leases(pools, around, now)
     closed = closures(gpus, around)
-    policy = policy_of(tenant)
+    policy, budgets = policy_and_budgets(tenant)
+    asked = [(budget, period) for budget in budgets for period in periods_met(budget, since, until)]
     return Outlook(
         tenant, now, since, until,
         {
@@ -141,7 +143,7 @@ def outlook_around(
             )
             for one in pools
         },
-        tuple(budget_statuses_during(tenant, since, until, now, paced=True)),
+        tuple(statuses_of(asked, now, paced=True)),
         policy,
         _held_by(owner_id, policy, around) if owner_id and policy.weight_rules else None,
     )  # fmt: skip

@@ -266,7 +266,7 @@ def test_free_over_time_counts_each_step(house):
 def test_an_outlook_read_once_answers_everything_without_another_query(house, django_assert_num_queries):
     house.hold("7g.80gb", 0)
     during = window(house.start, 2)
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(6):
         outlook = outlook_around(house.project, during, timezone.now())
     profile = profile_of(house.pool, "2g.20gb")
     with django_assert_num_queries(0):
@@ -284,7 +284,7 @@ def test_queries_do_not_grow_with_rows(house, django_assert_max_num_queries, row
         make_reservation(house.root, house.pool, "7g.80gb", window(house.start + (day + 1) * 24 * HOUR, 1),
                          places=((house.pool.gpus.get(), 0),))  # fmt: skip
     profile, during = profile_of(house.pool, "2g.20gb"), window(house.start, 2)
-    with django_assert_max_num_queries(17):
+    with django_assert_max_num_queries(16):
         assert not preview(house.project, house.pool, profile, 1, during, owner=house.user).fits
 
 

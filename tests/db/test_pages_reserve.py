@@ -295,3 +295,11 @@ def test_a_viewer_cannot_book(client, org, asked):
 def test_a_tenant_without_any_pool_is_told_so(client, org):
     client.force_login(make_user("rosa", org[1]))
     assert "No pool is open to you" in text_of(client.get("/reserve/"))
+
+
+@pytest.mark.parametrize(("address", "most"), [("/", 12), ("/reserve/", 12), ("/rail/", 12), ("/reserve/preview/", 13)])
+def test_the_form_and_its_answers_ask_little(page, org, asked, address, most, django_assert_max_num_queries):
+    make_budget(org[1], 100 * 3600)
+    page.get(address, asked)
+    with django_assert_max_num_queries(most):
+        assert page.get(address, asked).status_code == 200
