@@ -90,6 +90,8 @@ ACTIONS: dict[str, Promise] = {
     "node.silent": _("Node fell silent"),
     "node.heard": _("Node is heard again"),
     "node.degraded": _("Health of a node changed"),
+    "feed.made": _("Calendar address made"),
+    "feed.revoked": _("Calendar address revoked"),
     "gpu.joined": _("GPU joined"),
     "gpu.changed": pgettext_lazy("audit", "GPU changed"),
 }

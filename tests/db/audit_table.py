@@ -12,6 +12,8 @@ RECORDS: dict[str, set[str]] = {
     "portal.accounts.services.revoke_token": {"token.revoked"},
     "portal.accounts.services.disable": {"person.disabled"},
     "portal.accounts.services.enable": {"person.enabled"},
+    "portal.reservations.calendar_feeds.make_feed": {"feed.made", "feed.revoked"},
+    "portal.reservations.calendar_feeds.revoke_feed": {"feed.revoked"},
     # ---- tenants and who is in them
     "portal.tenants.services.plant_root": {"tenant.created"},
     "portal.tenants.services.create_tenant": {"tenant.created"},
@@ -106,6 +108,7 @@ UNRECORDED: dict[str, str] = {
     "portal.quotas.hours.replace_hours": _STEP,
     "portal.reservations.booking.claim_key": _STEP,
     "portal.reservations.booking.retried": "runs what it is given, and again after a deadlock",
+    "portal.reservations.calendar_feeds.note_read": "a use is no change of a right",
     "portal.reservations.ending.end_question": _STEP,
     "portal.reservations.ending.refuse_held": _STEP,
     "portal.reservations.ending.withdraw_leases": _STEP,

@@ -10,7 +10,7 @@ from django.utils import timezone
 from portal.accounts.models import User
 from portal.accounts.services import create_token, disable
 from portal.notices.models import Delivery, DeliveryState, Kind, Notice
-from portal.reservations.models import LeaseLog, LeaseState, Maintenance, State
+from portal.reservations.models import CalendarFeed, LeaseLog, LeaseState, Maintenance, State
 from portal.tenants.models import Invitation, Role
 from tests.db.permission_table import OURS
 from tests.factories import (
@@ -108,11 +108,14 @@ def _make_things(world: World, ours, root) -> None:
         node=gpu.node, during=window(now + dt.timedelta(days=9)), reason="new driver",
         created_by=world.people["platform_admin"],
     )  # fmt: skip
+    feed = CalendarFeed.objects.create(
+        owner=member, kind="user", token_hash=hashlib.sha256(b"members").hexdigest(), sign_in_round=0
+    )
     start, end = (f"{now + dt.timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}" for hours in (1, 2))
     world.ids |= {
         "tenant": ours.pk, "pool": pool.pk, "quota": quota.pk, "profile": booked.profile_id, "node": gpu.node_id,
         "reservation": booked.pk, "ended": ended.pk,
-        "notice": told.pk, "delivery": refused.pk, "maintenance": ahead.pk,
+        "notice": told.pk, "delivery": refused.pk, "maintenance": ahead.pk, "calendar_feed": feed.pk,
         "user": make_user("colleague", ours).pk, "invitation": invitation.pk,
         "start": start, "end": end,
     }  # fmt: skip

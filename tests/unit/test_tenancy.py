@@ -10,7 +10,8 @@ OF_NO_TENANT = {
     "accounts.User", "accounts.ApiToken", "audit.AuditEntry", "inventory.EnrolmentToken", "inventory.Gpu",
     "inventory.Node", "inventory.Pool", "inventory.Profile", "inventory.ProfileWeight", "ledger.SumBatch",
     "notices.Delivery", "notices.Notice",
-    "notices.NoticePreference", "reservations.IdempotencyKey", "reservations.Maintenance", "reservations.QuarantinedEvent", "tenants.Tenant",
+    "notices.NoticePreference", "reservations.IdempotencyKey", "reservations.Maintenance",
+    "reservations.CalendarFeed", "reservations.QuarantinedEvent", "tenants.Tenant",
     "audit.AuditSeal",
 }  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Reservations, leases, and what they wait for."""
 
 from portal.reservations.models.asking import Approval, Decision, Series, Wait
+from portal.reservations.models.calendar import CalendarFeed, FeedKind
 from portal.reservations.models.keeping import IdempotencyKey, QuarantinedEvent
 from portal.reservations.models.lease import Lease, LeaseLog
 from portal.reservations.models.maintenance import Maintenance
@@ -24,8 +25,10 @@ __all__ = [
     "OPEN",
     "UNDER_WAY",
     "Approval",
+    "CalendarFeed",
     "Decision",
     "EndReason",
+    "FeedKind",
     "IdempotencyKey",
     "IsFinite",
     "Lease",

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.contrib.postgres.fields import DateTimeRangeField
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -27,6 +28,9 @@ class Maintenance(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     cancelled_at = models.DateTimeField(null=True, blank=True)
+    # Counted by the database whenever what a calendar shows of it changes; never written here.
+    changes = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    changed_at = models.DateTimeField(default=timezone.now, db_default=Now(), editable=False)
 
     class Meta:
         ordering = ["-id"]
