@@ -26,8 +26,11 @@ from portal.reservations.booking import book_reservation
 from portal.reservations.cancelling import cancel_reservation
 from portal.reservations.changing import release_reservation
 from portal.reservations.errors import ReservationRefused
-from portal.reservations.models import UNDER_WAY, Approval, Reservation
+from portal.reservations.models import UNDER_WAY, Approval, Reservation, State
 from portal.reservations.moving import change_window
+from portal.reservations.queue_serving import serve_queue
+from portal.reservations.queueing import queue_request
+from portal.reservations.waitlist import accept_offer, decline_offer, join_waitlist, lapse_offers
 from portal.tenants.models import Role
 from portal.workloads.drafts import WorkloadDraft
 from tests.factories import make_org, make_pool_with_gpus, make_tenant, make_user, profile_of
@@ -67,12 +70,13 @@ class Bookings(RuleBasedStateMachine):
         for tenant, guaranteed, limit in ((self.root, 14, 14), (self.team, 6, 14), (self.project, 2, 10),
                                           (self.other, 7, 12)):  # fmt: skip
             Quota.objects.create(tenant=tenant, pool=self.pool, guaranteed=guaranteed, limit=limit)
-        Policy.objects.create(tenant=self.project, approval_above_slice_seconds=6 * 3600)
+        Policy.objects.create(tenant=self.project, approval_above_slice_seconds=2 * 3600)
         Budget.objects.create(tenant=self.team, slice_seconds=60 * 3600)
         self.nodes = [NodeModel(pk, random.Random(SEED)) for pk in Node.objects.values_list("pk", flat=True)]
         self.cut_quotas: set[int] = set()
         self.cut_budgets: set[int] = set()
         self.over: dict[int, tuple] = {}
+        self.changed = True
         self.generations: dict[int, int] = {}
 
     def teardown(self) -> None:
@@ -102,8 +106,33 @@ class Bookings(RuleBasedStateMachine):
         """Many for the same hours, a few hours ahead: somebody borrows, somebody claims."""
         for _ in range(count):
             self.book(
-                who=data.draw(st.integers(0, 2)), profile=data.draw(st.sampled_from(PROFILES[1:])), ranks=1,
-                start=180 + data.draw(st.integers(0, 4)) * 30, length=120, by_lead=data.draw(st.booleans()))  # fmt: skip
+                who=data.draw(st.integers(0, 2)), profile=data.draw(st.sampled_from(PROFILES[1:])), ranks=1, length=120,
+                start=180 + data.draw(st.integers(0, 4)) * 30, by_lead=data.draw(st.booleans()))  # fmt: skip
+
+    @rule(who=st.integers(0, 2), profile=st.sampled_from(PROFILES), length=LENGTH)
+    def queue(self, who: int, profile: str, length: int) -> None:
+        member = self.members[who]
+        self.attempt(lambda: queue_request(
+            created_by=member, owner=member, tenant=self.tenants[who], pool=self.pool,
+            profile=profile_of(self.pool, profile), ranks=1, seconds=length * 60,
+            workload=WorkloadDraft("training", command=("train",))))  # fmt: skip
+
+    @rule(who=st.integers(0, 2), profile=st.sampled_from(PROFILES), start=RATHER_SOON, length=LENGTH)
+    def wait_for_a_window(self, who: int, profile: str, start: int, length: int) -> None:
+        member, begin = self.members[who], self.now + start * MINUTE
+        self.attempt(lambda: join_waitlist(
+            created_by=member, owner=member, tenant=self.tenants[who], pool=self.pool,
+            profile=profile_of(self.pool, profile), ranks=1,
+            during=DateTimeTZRange(begin, begin + length * MINUTE, "[)"),
+            workload=WorkloadDraft("training", command=("train",))))  # fmt: skip
+
+    @rule(pick=st.integers(0, 9), yes=st.booleans())
+    def answer_an_offer(self, pick: int, yes: bool) -> None:
+        offered = Reservation.objects.filter(state=State.QUEUED, hold_expires_at__isnull=False)
+        chosen = list(offered.select_related("owner", "pool").order_by("pk"))
+        if chosen:
+            one, service = chosen[pick % len(chosen)], accept_offer if yes else decline_offer
+            self.attempt(lambda: service(reservation=one, actor=one.owner))
 
     @rule(pick=st.integers(0, 50), start=RATHER_SOON, length=LENGTH)
     def move(self, pick: int, start: int, length: int) -> None:
@@ -151,8 +180,11 @@ class Bookings(RuleBasedStateMachine):
     def round(self) -> None:
         for sweep in (sweeps.freeze_due, approving.expire_approvals, sweeps.end_overdue):
             sweep(self.now)
+        lapse_offers(self.now)
+        serve_queue(self.pool.pk, self.now)
         for node in self.nodes:
             node.step(self.now)
+        self.changed = True
 
     @rule(which=st.integers(0, 3), guaranteed=st.integers(0, 14), limit=st.integers(0, 16))
     def change_quota(self, which: int, guaranteed: int, limit: int) -> None:
@@ -169,6 +201,7 @@ class Bookings(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 2), on=st.booleans())
     def disable_tenant(self, which: int, on: bool) -> None:
+        self.changed = True
         type(self.tenants[which]).objects.filter(pk=self.tenants[which].pk).update(closed_at=self.now if on else None)
         self.tenants[which].refresh_from_db()
 
@@ -184,10 +217,14 @@ class Bookings(RuleBasedStateMachine):
             work()
         except (ReservationRefused, QuotaRefused):
             return False
+        self.changed = True
         return True
 
     @invariant()
     def what_must_be_true(self) -> None:
+        if not self.changed:  # a refusal changed nothing: what held before it holds still
+            return
+        self.changed = False
         invariants.check_no_slice_is_shared()
         invariants.check_no_quota_is_exceeded(self.cut_quotas)
         invariants.check_the_ledger_brackets_each_lease()
