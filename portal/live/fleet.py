@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, Sum
+from django.db.models import BigIntegerField, Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, Sum, Value
 from django.utils.translation import gettext as _
 from psycopg2.extras import DateTimeTZRange
 
@@ -13,15 +13,18 @@ from portal.inventory.listing import SHOWN
 from portal.inventory.models import Gpu, GpuState, Node, NodeState, Profile
 from portal.live.models import UseBucket
 from portal.reservations.canvas import Frame, Rect, Viewer, lease_rect
-from portal.reservations.models import LIVE, Lease, LeaseState
+from portal.reservations.closures import closed_by, drawn_maintenance
+from portal.reservations.models import LIVE, Lease, LeaseState, Maintenance
 from portal.reservations.selectors import ON_DEVICE, held_as, shape_of, view_of, window_of
 from scheduler.placement.geometry import GpuView, Held, free_count
 
 NODES_A_PAGE = 24
 GPU_PX, NAME_PX = 120, 20
 AHEAD = dt.timedelta(hours=1)  # what is free now is free for at least this long
-RECENT = dt.timedelta(minutes=1)
+RECENT, DAY = dt.timedelta(minutes=1), dt.timedelta(days=1)
 NEEDS_ATTENTION = {"silent", "degraded", "waiting", "maintenance"}
+BIG = BigIntegerField()
+Planned = dict[int, list[Maintenance]]  # by GPU id
 SLICES_HELD = Func(F("span"), function="upper", output_field=IntegerField()) - Func(
     F("span"), function="lower", output_field=IntegerField()
 )
@@ -43,12 +46,13 @@ class Slot:
 
 @dataclass(frozen=True)
 class GpuCard:
-    """One GPU now; ``out`` says why it is out of service."""
+    """One GPU now; ``out`` says why it is out of service, ``closed`` is during maintenance."""
 
     gpu: Gpu
     slots: tuple[Slot, ...]
     held: int
     out: str
+    closed: bool = False
 
     @property
     def cells(self) -> list[tuple[float, float, bool]]:
@@ -60,12 +64,14 @@ class GpuCard:
 
 @dataclass(frozen=True)
 class Shelf:
-    """One node with its GPUs; ``state`` and ``word`` are how its state looks and reads."""
+    """One node with its GPUs; ``state`` and ``word`` are how its state looks and reads. ``maintenance`` is the one that
+    one of its GPUs is in or comes to within a day."""
 
     node: Node
     state: str
     word: str
     gpus: tuple[GpuCard, ...]
+    maintenance: Maintenance | None = None
 
     @property
     def held(self) -> int:
@@ -116,6 +122,11 @@ def nodes_in_service(pool_id: int | None) -> tuple[list[Node], int]:
     return list(found), sum(node.slices or 0 for node in found)
 
 
+def maintenance_ahead(gpus: Sequence[Gpu], now: dt.datetime) -> Planned:
+    """Of now and within a day. One query."""
+    return drawn_maintenance(gpus, DateTimeTZRange(now, now + DAY))
+
+
 def needs_attention(node: Node) -> bool:
     return node.shown_state in NEEDS_ATTENTION
 
@@ -131,23 +142,32 @@ def holds_now(lease: Lease, now: dt.datetime) -> bool:
 
 
 def shelves(
-    nodes: Sequence[Node], gpus: Sequence[Gpu], leases: Iterable[Lease], viewer: Viewer, now: dt.datetime
-) -> list[Shelf]:
+    nodes: Sequence[Node], gpus: Sequence[Gpu], leases: Iterable[Lease], maintenance: Planned, viewer: Viewer,
+    now: dt.datetime,
+) -> list[Shelf]:  # fmt: skip
     held: dict[int, list[Lease]] = defaultdict(list)
     for lease in leases:
         if holds_now(lease, now):
             held[lease.gpu_id].append(lease)
     cards: dict[int, list[GpuCard]] = defaultdict(list)
+    planned: dict[int, Maintenance] = {}
     for gpu in gpus:
-        cards[gpu.node_id].append(_card(gpu, held[gpu.pk], viewer, now))
+        here = maintenance.get(gpu.pk, [])
+        closed = any(one.during.lower <= now for one in here)
+        cards[gpu.node_id].append(_card(gpu, held[gpu.pk], viewer, now, closed))
+        if here:
+            planned.setdefault(gpu.node_id, here[0])
     looks = {node.pk: SHOWN[node.shown_state] for node in nodes}
-    return [Shelf(node, looks[node.pk][0], str(looks[node.pk][1]), tuple(cards[node.pk])) for node in nodes]
+    return [
+        Shelf(node, looks[node.pk][0], str(looks[node.pk][1]), tuple(cards[node.pk]), planned.get(node.pk))
+        for node in nodes
+    ]
 
 
-def _card(gpu: Gpu, leases: list[Lease], viewer: Viewer, now: dt.datetime) -> GpuCard:
+def _card(gpu: Gpu, leases: list[Lease], viewer: Viewer, now: dt.datetime, closed: bool) -> GpuCard:
     slots = tuple(_slot(gpu, lease, viewer, now) for lease in sorted(leases, key=lambda lease: lease.span.lower))
     out = (gpu.fault or _("faulty")) if gpu.state == GpuState.FAULTY else ""
-    return GpuCard(gpu, slots, sum(lease.span.upper - lease.span.lower for lease in leases), out)
+    return GpuCard(gpu, slots, sum(lease.span.upper - lease.span.lower for lease in leases), out, closed)
 
 
 def _slot(gpu: Gpu, lease: Lease, viewer: Viewer, now: dt.datetime) -> Slot:
@@ -160,42 +180,57 @@ def _slot(gpu: Gpu, lease: Lease, viewer: Viewer, now: dt.datetime) -> Slot:
 
 
 def standing(nodes: Sequence[Node], in_service: int, pool_id: int | None, now: dt.datetime) -> Standing:
-    """Two queries: what is held now, and how much of it was busy in the last minute."""
+    """One query: what is held now, and how much of it was busy in the last minute."""
     counts: dict[str, int] = defaultdict(int)
     for node in nodes:
         counts[node.shown_state] += 1
-    of_pool = {} if pool_id is None else {"reservation__pool_id": pool_id}
-    now_held = Q(during__contains=now) | Q(state__in=ON_DEVICE)
-    held = Lease.objects.filter(now_held, state__in=LIVE, **of_pool).aggregate(slices=Sum(SLICES_HELD))["slices"] or 0
+    sums = {what: (one or 0, other or 0) for what, one, other in _held_now(pool_id, now).union(_used(pool_id, now))}
+    busy, seen = sums.get("used", (0, 0))
     return Standing(
         ready=counts["ready"],
         nodes=len(nodes),
         others=[(count, str(SHOWN[state][1])) for state, count in sorted(counts.items()) if state != "ready"],
-        held=held,
+        held=sums.get("held", (0, 0))[0],
         in_service=in_service,
-        use_percent=_use_percent(pool_id, now),
+        use_percent=round(busy / seen / 10) if seen else None,
     )
 
 
-def _use_percent(pool_id: int | None, now: dt.datetime) -> int | None:
+def _held_now(pool_id: int | None, now: dt.datetime) -> QuerySet:
+    """("held", slices, 0)."""
+    of_pool = {} if pool_id is None else {"reservation__pool_id": pool_id}
+    now_held = Q(during__contains=now) | Q(state__in=ON_DEVICE)
+    rows = Lease.objects.filter(now_held, state__in=LIVE, **of_pool).order_by().values(what=Value("held"))
+    sums = rows.annotate(one=Sum(SLICES_HELD, output_field=BIG), other=Value(0, BIG))
+    return sums.values_list("what", "one", "other")
+
+
+def _used(pool_id: int | None, now: dt.datetime) -> QuerySet:
+    """("used", busy slice-milliseconds, measured slice-seconds)."""
     rows = UseBucket.objects.filter(seconds=10, at__gte=now - RECENT, lease__state=LeaseState.ACTIVE)
     if pool_id is not None:
         rows = rows.filter(lease__reservation__pool_id=pool_id)
-    sums = rows.aggregate(
-        busy=Sum(F("busy_ms") * LEASE_SLICES, output_field=IntegerField()),
-        seen=Sum(F("measured_seconds") * LEASE_SLICES, output_field=IntegerField()),
+    return (
+        rows.order_by()
+        .values(what=Value("used"))
+        .annotate(
+            one=Sum(F("busy_ms") * LEASE_SLICES, output_field=BIG),
+            other=Sum(F("measured_seconds") * LEASE_SLICES, output_field=BIG),
+        )
+        .values_list("what", "one", "other")
     )
-    return round(sums["busy"] / sums["seen"] / 10) if sums["seen"] else None
 
 
 def bookable_now(
-    gpus: Sequence[Gpu], leases: Iterable[Lease], now: dt.datetime
+    gpus: Sequence[Gpu], leases: Iterable[Lease], maintenance: Planned, now: dt.datetime
 ) -> list[tuple[str, list[tuple[int, str]]]]:
     """What could start now and run for an hour: (pool, [(count, profile), largest first]). One query."""
     held: dict[int, list[Held]] = defaultdict(list)
     for lease in leases:
         name = lease.reservation.profile.name
         held[lease.gpu_id].append(held_as(lease.span, lease.during, lease.state, name, now))
+    for gpu in gpus:
+        held[gpu.pk] += [closed_by(one, gpu) for one in maintenance.get(gpu.pk, ())]
     pools: dict[tuple[str, str, bool], list[GpuView]] = defaultdict(list)
     for gpu in gpus:
         if gpu.pool and _takes_leases(gpu):

@@ -13,6 +13,7 @@ from portal.live.fleet import (
     NODES_A_PAGE,
     bookable_now,
     leases_now,
+    maintenance_ahead,
     needs_attention,
     nodes_in_service,
     shelves,
@@ -38,14 +39,15 @@ def fleet(request: HttpRequest) -> HttpResponse:
     gpus = list((present.filter(pool_id=pool_id) if pool_id is not None else present).order_by("node__name", "index"))
     leases = list(leases_now(gpus, now).select_related(
         "reservation__tenant", "reservation__profile", "reservation__workload", "gpu__node"))  # fmt: skip
-    shown = shelves(on_page, gpus, leases, viewer, now)
+    maintenance = maintenance_ahead(gpus, now)
+    shown = shelves(on_page, gpus, leases, maintenance, viewer, now)
     rects = [slot.rect for shelf in shown for card in shelf.gpus for slot in card.slots]
     context = {
         **inspected(rects),
         "page": page,
         "shelves": shown,
         "standing": standing(nodes, in_service, pool_id, now),
-        "bookable": bookable_now(gpus, leases, now),
+        "bookable": bookable_now(gpus, leases, maintenance, now),
         "tenants": tenants_drawn(leases, viewer),
         "pools": Pool.objects.all(),
         "pool_id": pool_id,

@@ -1,16 +1,14 @@
 """When GPUs take no leases because of maintenance: the whole span is held then, for placement and for every picture."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from django.db.models import Q, QuerySet
 from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Gpu
 from portal.reservations.models import Maintenance
-from scheduler.placement.geometry import Held
-
-MAINTENANCE = "maintenance"
+from scheduler.placement.geometry import MAINTENANCE, Held
 
 
 def open_maintenance(around: DateTimeTZRange) -> QuerySet[Maintenance]:
@@ -21,12 +19,32 @@ def open_maintenance(around: DateTimeTZRange) -> QuerySet[Maintenance]:
 def closures(gpus: Iterable[Gpu], around: DateTimeTZRange) -> dict[int, list[Held]]:
     """By GPU id; one query. ``gpus`` name their node and pool by id."""
     gpus = list(gpus)
-    concerned = Q(node__in={gpu.node_id for gpu in gpus}) | Q(pool__in={gpu.pool_id for gpu in gpus})
-    everything = Q(node__isnull=True, pool__isnull=True)
     found: dict[int, list[Held]] = defaultdict(list)
-    for one in open_maintenance(around).filter(concerned | everything):
-        since, until = int(one.during.lower.timestamp()), int(one.during.upper.timestamp())
+    for gpu, one in _met(gpus, open_maintenance(around)):
+        found[gpu.pk].append(closed_by(one, gpu))
+    return found
+
+
+def closed_by(one: Maintenance, gpu: Gpu) -> Held:
+    """As placement sees it."""
+    since, until = int(one.during.lower.timestamp()), int(one.during.upper.timestamp())
+    return Held(0, gpu.memory_slices, since, until, MAINTENANCE)
+
+
+def drawn_maintenance(gpus: Iterable[Gpu], around: DateTimeTZRange) -> dict[int, list[Maintenance]]:
+    """By GPU id, for pictures: that which is over too, as far as it lasted. One query, the first to begin first."""
+    rows = Maintenance.objects.filter(cancelled_at__isnull=True, during__overlap=around)
+    rows = rows.exclude(ended_at__lte=around.lower).order_by("during", "pk")
+    found: dict[int, list[Maintenance]] = defaultdict(list)
+    for gpu, one in _met(list(gpus), rows):
+        found[gpu.pk].append(one)
+    return found
+
+
+def _met(gpus: list[Gpu], rows: QuerySet[Maintenance]) -> Iterator[tuple[Gpu, Maintenance]]:
+    """Each GPU with each maintenance of its node, of its pool or of everything."""
+    concerned = Q(node__in={gpu.node_id for gpu in gpus}) | Q(pool__in={gpu.pool_id for gpu in gpus})
+    for one in rows.filter(concerned | Q(node__isnull=True, pool__isnull=True)):
         for gpu in gpus:
             if one.node_id in (None, gpu.node_id) and one.pool_id in (None, gpu.pool_id):
-                found[gpu.pk].append(Held(0, gpu.memory_slices, since, until, MAINTENANCE))
-    return found
+                yield gpu, one

@@ -1,12 +1,16 @@
 """The sentences of refusals, each with its numbers, worded once for booking and preview."""
 
 import datetime as dt
+from collections.abc import Mapping
 
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from portal.inventory.models import Pool, Profile
 from portal.reservations.errors import BudgetExceeded, NoCapacity, QuotaExceeded
 from scheduler.placement.explain import Reason, Why
+
+NO_NAMES: Mapping[int, str] = {}
 
 
 def quota_exceeded(tenant: str, limit: int, held: int, asked: int) -> QuotaExceeded:
@@ -36,13 +40,18 @@ def budget_exceeded(tenant: str, period: str, amount: int, left: int, asked: int
     return BudgetExceeded(sentence % shown, evidence, field="end")
 
 
-def no_capacity(why: Reason, pool: Pool, profile: Profile) -> NoCapacity:
-    """The dominant reason why the ranks found no place; ``why`` in the evidence is its code."""
+def no_capacity(why: Reason, pool: Pool, profile: Profile, nodes: Mapping[int, str] = NO_NAMES) -> NoCapacity:
+    """The dominant reason why the ranks found no place; ``why`` in the evidence is its code. ``nodes``: names by id."""
     numbers = {key: value for key, value in why.evidence.items() if value is not None}
     evidence: dict[str, int | str] = {"why": str(why.code), "pool": pool.name, "profile": profile.name, **numbers}
-    if "next_free_at" in numbers:
-        evidence["next_free_at"] = dt.datetime.fromtimestamp(int(numbers["next_free_at"]), dt.UTC).isoformat()
-    return NoCapacity(_capacity_sentence(why) % {**numbers, "pool": pool, "profile": profile.name}, evidence)
+    moments = {key: int(value) for key, value in numbers.items() if key.endswith("_at")}
+    times = {key: dt.datetime.fromtimestamp(moment, dt.UTC) for key, moment in moments.items()}
+    evidence |= {key: time.isoformat() for key, time in times.items()}
+    shown = {key: f"{timezone.localtime(time):%Y-%m-%d %H:%M}" for key, time in times.items()}
+    node_id = why.evidence.get("node_id")
+    where = nodes.get(int(node_id), "") if node_id is not None else ""
+    told = {**numbers, **shown, "pool": pool, "profile": profile.name, "what": where or pool}
+    return NoCapacity(_capacity_sentence(why) % told, evidence)
 
 
 def _capacity_sentence(why: Reason) -> str:
@@ -50,6 +59,8 @@ def _capacity_sentence(why: Reason) -> str:
         return _("No GPU of %(pool)s takes %(profile)s now.")
     if why.code == Why.TOO_LARGE:
         return _("%(pool)s takes at most %(at_most)d × %(profile)s even when it is empty; this needs %(ranks)d.")
+    if why.code == Why.MAINTENANCE:
+        return _("%(what)s is in maintenance from %(closed_at)s to %(opens_at)s; without that there would be room.")
     if why.code == Why.TOO_FEW:
         return _("%(fitting)d × %(profile)s fit in %(pool)s for all of this window; this needs %(ranks)d.")
     if why.code == Why.FRAGMENTED:

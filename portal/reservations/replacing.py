@@ -15,14 +15,13 @@ from psycopg2.extras import DateTimeTZRange, NumericRange
 from portal.accounts.models import User
 from portal.audit.services import record_change
 from portal.inventory.models import Gpu, Pool
-from portal.reservations.closures import MAINTENANCE
 from portal.reservations.ending import MOVED, lock_reservations, withdraw_leases
 from portal.reservations.models import BOUND, UNDER_WAY, Lease, LeaseState, Reservation
 from portal.reservations.rebinding import bind
 from portal.reservations.selectors import gpu_views, held_as, profiles_of, shape_of, window_of
 from portal.reservations.telling import tell_pages
 from scheduler.placement.gang import place_gang
-from scheduler.placement.geometry import GpuView, Held, Placement, Shape
+from scheduler.placement.geometry import MAINTENANCE, GpuView, Held, Placement, Shape
 
 RELATED = ("tenant", "pool", "profile", "owner", "workload")
 

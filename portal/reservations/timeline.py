@@ -12,7 +12,8 @@ from psycopg2.extras import DateTimeTZRange
 from portal.inventory.models import Gpu, GpuState, Node, NodeState
 from portal.ledger.folding import Day, days_met, seconds_within
 from portal.reservations.canvas import Frame, Rect, Viewer, lease_rect, percentage
-from portal.reservations.models import Lease, LeaseState
+from portal.reservations.closures import drawn_maintenance
+from portal.reservations.models import Lease, LeaseState, Maintenance
 from portal.reservations.timeline_asked import Asked
 from portal.tenants.models import Tenant
 
@@ -40,7 +41,7 @@ class Line:
     y: int
     row_px: int
     rects: tuple[Rect, ...]
-    closed: Closed | None
+    closed: tuple[Closed, ...]
 
     @property
     def height(self) -> int:
@@ -118,7 +119,7 @@ def leases_shown(asked: Asked, gpus: Iterable[Gpu], viewer: Viewer) -> QuerySet[
 
 
 def picture(asked: Asked, viewer: Viewer, now: dt.datetime) -> Picture:
-    """The canvas for a day or a week. Four queries, whatever the number of GPUs and leases."""
+    """The canvas for a day or a week. Five queries, whatever the number of GPUs and leases."""
     pages = node_pages(asked.pool_id, asked.node_id)
     gpus = gpus_shown(asked, pages[min(asked.page, len(pages)) - 1]) if pages else []
     rows = leases_shown(asked, gpus, viewer).select_related(
@@ -136,34 +137,44 @@ def _lines(
     for lease in leases:
         held[lease.gpu_id].append(lease)
     lines, y, node_id = [], HEAD_PX, None
+    maintenance = drawn_maintenance(gpus, DateTimeTZRange(frame.since, frame.until))
     for gpu in gpus:
         first = gpu.node_id != node_id
         y += NODE_PX if first else 0
         row_px = max(SLICE_PX, GPU_LEAST_PX // gpu.memory_slices)
         rects = tuple(lease_rect(lease, frame, viewer, row_px=row_px, top_px=y) for lease in held[gpu.pk])
-        lines.append(Line(gpu, gpu.node if first else None, y, row_px, rects, closed_on(gpu, frame, now)))
+        closed = closed_on(gpu, frame, now, maintenance[gpu.pk])
+        lines.append(Line(gpu, gpu.node if first else None, y, row_px, rects, closed))
         y += gpu.memory_slices * row_px + GAP_PX
         node_id = gpu.node_id
     return tuple(lines), y
 
 
-def closed_on(gpu: Gpu, frame: Frame, now: dt.datetime) -> Closed | None:
-    """From now on, as far as anybody knows, while the node or the GPU takes no new lease."""
+def closed_on(
+    gpu: Gpu, frame: Frame, now: dt.datetime, maintenance: Iterable[Maintenance] = ()
+) -> tuple[Closed, ...]:
+    """Its maintenance, and from now on, as far as anybody knows, while the node or the GPU takes no new lease."""
+    planned = tuple(
+        Closed(_("Maintenance: %(reason)s") % {"reason": one.reason}, frame.x(one.during.lower),
+               frame.width(one.during.lower, one.ended_at or one.during.upper))
+        for one in maintenance
+    )  # fmt: skip
     word = _closed_word(gpu)
     if not word or now >= frame.until:
-        return None
+        return planned
     since = max(now, frame.since)
-    return Closed(word, frame.x(since), frame.width(since, frame.until))
+    return (*planned, Closed(word, frame.x(since), frame.width(since, frame.until)))
 
 
 def _closed_word(gpu: Gpu) -> str:
-    if gpu.node.state == NodeState.MAINTENANCE:
+    if gpu.node.state == NodeState.MAINTENANCE and not gpu.node.by_plan:
         return _("Maintenance")
     if gpu.state == GpuState.FAULTY:
         return _("Out of service: %(fault)s") % {"fault": gpu.fault} if gpu.fault else _("Out of service")
     if gpu.node.silent_since:
         return _("Silent")
-    return "" if gpu.node.state == NodeState.READY else str(gpu.node.get_state_display()).capitalize()
+    taken = gpu.node.state == NodeState.READY or gpu.node.by_plan
+    return "" if taken else str(gpu.node.get_state_display()).capitalize()
 
 
 @dataclass(frozen=True)

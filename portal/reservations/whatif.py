@@ -77,7 +77,7 @@ def places_for(
     placements = place_gang(shape_of(profile), ranks, here.views, window_of(during), here.shapes)
     if not placements:
         why = why_not(shape_of(profile), ranks, here.views, window_of(during), here.shapes)
-        raise no_capacity(why, here.pool, profile)
+        raise no_capacity(why, here.pool, profile, {gpu.node_id: gpu.node.name for gpu in here.gpus.values()})
     return tuple(Place(here.gpus[one.gpu_id], one.start, one.end) for one in placements)
 
 

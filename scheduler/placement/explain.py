@@ -1,11 +1,20 @@
 """Why something does not fit: one dominant reason, with the numbers that prove it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from scheduler.placement.earliest import earliest_start
-from scheduler.placement.geometry import GpuView, Shape, Window, disjoint_count, free_count, free_slices, room
+from scheduler.placement.geometry import (
+    MAINTENANCE,
+    GpuView,
+    Shape,
+    Window,
+    disjoint_count,
+    free_count,
+    free_slices,
+    room,
+)
 
 LOOK_AHEAD_SECONDS = 7 * 86400
 
@@ -13,6 +22,7 @@ LOOK_AHEAD_SECONDS = 7 * 86400
 class Why(StrEnum):
     NO_DEVICE = "no_device"
     TOO_LARGE = "too_large"
+    MAINTENANCE = "maintenance"
     ALL_HELD = "all_held"
     FRAGMENTED = "fragmented"
     TOO_FEW = "too_few"
@@ -20,7 +30,8 @@ class Why(StrEnum):
 
 @dataclass(frozen=True)
 class Reason:
-    """``evidence``: whole numbers and names; ``next_free_at`` is in seconds since 1970, None if not within a week."""
+    """``evidence``: whole numbers and names; times (``.._at``) are seconds since 1970. ``next_free_at`` is None if not
+    within a week, ``node_id`` if more than one node is in maintenance."""
 
     code: Why
     evidence: dict[str, int | str | None] = field(default_factory=dict)
@@ -29,8 +40,9 @@ class Reason:
 def why_not(shape: Shape, ranks: int, gpus: Iterable[GpuView], window: Window, shapes: Iterable[Shape] = ()) -> Reason:
     """The dominant reason why ``ranks`` of the shape do not fit in the window. Ask only after they did not.
 
-    no_device: no GPU takes this shape at all. too_large: even empty GPUs take fewer. all_held: fewer slices are free in
-    all than one instance needs. fragmented: enough are free, but no legal span of them is. too_few: some fit, not all.
+    no_device: no GPU takes this shape at all. too_large: even empty GPUs take fewer. maintenance: without that all
+    would fit. all_held: fewer slices are free in all than one instance needs. fragmented: enough are free, but no legal
+    span of them is. too_few: some fit, not all.
     """
     views = list(gpus)
     when_empty = sum(disjoint_count(shape, gpu.slices, 0) for gpu in views)
@@ -50,7 +62,30 @@ def why_not(shape: Shape, ranks: int, gpus: Iterable[GpuView], window: Window, s
             shape, ranks, views, window.seconds, window.start, window.start + LOOK_AHEAD_SECONDS
         ),
     }
-    return Reason(_code(ranks, when_empty, fitting, sum(free) >= shape.size), evidence)
+    code = _code(ranks, when_empty, fitting, sum(free) >= shape.size)
+    if code not in (Why.NO_DEVICE, Why.TOO_LARGE):
+        closed = _closed(views, window)
+        if closed and free_count(shape, map(_opened, views), window) >= ranks:
+            return Reason(Why.MAINTENANCE, evidence | closed)
+    return Reason(code, evidence)
+
+
+def _opened(gpu: GpuView) -> GpuView:
+    """As it would be without maintenance."""
+    return replace(gpu, held=tuple(held for held in gpu.held if held.shape != MAINTENANCE))
+
+
+def _closed(gpus: Iterable[GpuView], window: Window) -> dict[str, int | str | None]:
+    """From when to when the maintenance lasts that meets the window, and the one node that it is on."""
+    met = [
+        (gpu.node_id, held) for gpu in gpus for held in gpu.held if held.shape == MAINTENANCE and held.touches(window)
+    ]
+    nodes = {node_id for node_id, _held in met}
+    return {
+        "closed_at": min(held.since for _node, held in met),
+        "opens_at": max(held.until for _node, held in met),
+        "node_id": nodes.pop() if len(nodes) == 1 else None,
+    } if met else {}  # fmt: skip
 
 
 def _code(ranks: int, when_empty: int, fitting: int, enough_slices: bool) -> Why:

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+# The shape of what is held because a GPU is in maintenance.
+MAINTENANCE = "maintenance"
+
 
 @dataclass(frozen=True)
 class Shape:

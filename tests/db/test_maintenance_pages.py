@@ -206,3 +206,23 @@ def test_a_node_whose_state_nobody_knows_is_asked_about_again(site, admin):
     node = Node.objects.get(pk=site["first"].node_id)
     assert admin.get(f"/nodes/{node.pk}/state/").status_code == 422
     assert admin.post(f"/nodes/{node.pk}/state/", {"state": "retired"}).status_code == 422
+
+
+def test_timeline_and_fleet_draw_it_with_its_reason(site, admin):
+    plan(site, window(site["now"] + HOUR / 2, 2))
+    for path in (f"/timeline/?zoom=week&node={site['first'].node_id}", "/fleet/"):
+        page = text(admin.get(path))
+        assert "new driver" in page, path
+    other = text(admin.get(f"/timeline/?zoom=week&node={site['second'].node_id}"))
+    assert "new driver" not in other
+
+
+def test_a_request_that_maintenance_stops_is_told_so_with_when(site):
+    plan(site, window(site["now"] + 2 * HOUR, 2))
+    hold(site, "second", hours_from_now=2, profile="7g.80gb")
+    owner = signed_in(site["owner"])
+    start, end = ((site["now"] + hours * HOUR).isoformat() for hours in (2.5, 3))
+    what = {"tenant": site["tenant"].pk, "pool": site["pool"].pk, "profile": "7g.80gb", "start": start, "end": end}
+    answer = owner.get("/api/v1/availability/", what).json()["reason"]
+    assert answer["evidence"]["why"] == "maintenance"
+    assert f"{site['first'].node} is in maintenance from" in answer["message"]

@@ -118,10 +118,10 @@ def test_a_node_in_maintenance_is_hatched_from_now_on(client, org):
     gpu.node.state = NodeState.MAINTENANCE
     gpu.node.save()
     reader = make_user(tenant=org[1])
-    closed = _page(client, reader).context["picture"].lines[0].closed
+    closed = _page(client, reader).context["picture"].lines[0].closed[0]
     assert closed.word == "Maintenance"
     yesterday = timezone.localdate() - dt.timedelta(days=1)
-    assert _page(client, reader, date=yesterday).context["picture"].lines[0].closed is None
+    assert _page(client, reader, date=yesterday).context["picture"].lines[0].closed == ()
 
 
 def test_a_month_shows_the_share_of_slice_time_held_a_day(client, org):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from scheduler.placement.earliest import counts_at, earliest_start
 from scheduler.placement.explain import Why, why_not
-from scheduler.placement.geometry import Window, free_count
+from scheduler.placement.geometry import MAINTENANCE, Held, Window, free_count
 from tests.unit.parts import A30, H100, ONE, SEVEN, THREE, TWO, gpu, hold
 from tests.unit.test_placement import pools
 
@@ -54,6 +54,22 @@ def test_a_profile_of_another_part_has_no_such_device():
 def test_more_ranks_than_empty_gpus_take_is_too_large_and_names_the_most():
     why = reason(SEVEN, 3, [gpu(1), gpu(2)])
     assert (why.code, why.evidence["at_most"], why.evidence["next_free_at"]) == (Why.TOO_LARGE, 2, None)
+
+
+def closed(since, until):
+    return Held(0, 8, since, until, MAINTENANCE)
+
+
+def test_maintenance_is_the_reason_where_all_would_fit_without_it():
+    why = reason(SEVEN, 2, [gpu(1, closed(150, 300)), gpu(2)])
+    told = {key: why.evidence[key] for key in ("closed_at", "opens_at", "node_id", "next_free_at")}
+    assert why.code == Why.MAINTENANCE
+    assert told == {"closed_at": 150, "opens_at": 300, "node_id": gpu(1).node_id, "next_free_at": 300}
+
+
+def test_maintenance_is_not_the_reason_where_it_makes_no_difference():
+    assert reason(SEVEN, 2, [gpu(1, closed(150, 300)), gpu(2, hold(ONE, 0, 0, 500))]).code == Why.ALL_HELD
+    assert reason(SEVEN, 1, [gpu(1, hold(SEVEN, 0, 0, 500), closed(250, 300))]).code == Why.ALL_HELD
 
 
 def test_when_everything_is_held_the_reason_says_until_when():
