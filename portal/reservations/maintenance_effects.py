@@ -12,6 +12,7 @@ from django.db.models import Q
 from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
+from portal.audit.services import record_change
 from portal.reservations.ending import CLOSED, close_reservation, withdraw_leases
 from portal.reservations.giving_way import requeue
 from portal.reservations.maintenance_closing import Closing, Fate
@@ -112,9 +113,8 @@ def carry_out(affected: Affected, closing: Closing, now: dt.datetime, actor: Use
     places = {effect.reservation.pk: effect.placements for effect in moved}
     move_all([effect.bound for effect in moved], places, now, because=closing.what, actor=actor)
     for effect in affected.effects:
-        rest = _apply(effect, now)
         if effect.fate != Fate.RUNS:
-            tell_effect(effect.reservation, effect.fate, closing, ends_at=effect.ends_at, rest=rest)
+            _carry_out(effect, closing, now, actor)
 
 
 def _gpu_ids(effects: Iterable[Effect]) -> list[int]:
@@ -123,13 +123,20 @@ def _gpu_ids(effects: Iterable[Effect]) -> list[int]:
     return leases + [place.gpu_id for effect in effects for place in effect.placements]
 
 
-def _apply(effect: Effect, now: dt.datetime) -> Reservation | None:
-    one = effect.bound
+def _carry_out(effect: Effect, closing: Closing, now: dt.datetime, actor: User | None) -> None:
+    one, reservation, rest = effect.bound, effect.reservation, None
+    planned_end = reservation.during.upper
     if effect.fate == Fate.CUT and effect.ends_at:
         cut(one, effect.ends_at)
     elif effect.fate in (Fate.DISPLACED, Fate.LAPSES):
-        return take_out(one, now)
-    return None
+        rest = take_out(one, now)
+    if effect.fate in (Fate.CUT, Fate.DISPLACED, Fate.LAPSES):
+        ends_at = effect.ends_at or (max(now, reservation.during.lower) if one.started else reservation.during.lower)
+        record_change(
+            actor=actor, action="reservation.displaced", subject=reservation.number, tenant_id=reservation.tenant_id,
+            before={"end": planned_end.isoformat()},
+            after={"end": ends_at.isoformat(), "by": closing.what, "rest": rest.number if rest else ""})  # fmt: skip
+    tell_effect(reservation, effect.fate, closing, ends_at=effect.ends_at, rest=rest)
 
 
 def cut(one: Bound, ends_at: dt.datetime) -> None:
@@ -169,6 +176,5 @@ def clear(closing: Closing, now: dt.datetime) -> int:
         effects = [Effect(one, Fate.CUT, ends_at=stops_at) for one in late if can_be_cut(one, stops_at)]
     lock_nodes(_gpu_ids(effects))
     for effect in effects:
-        rest = _apply(effect, now)
-        tell_effect(effect.reservation, effect.fate, closing, ends_at=effect.ends_at, rest=rest)
+        _carry_out(effect, closing, now, actor=None)
     return len(effects)

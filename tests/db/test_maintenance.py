@@ -123,6 +123,8 @@ def test_what_runs_over_its_start_is_cut_short_there_and_told(site):
     assert mine.during.upper == starts == on(site["first"])[0].during.upper
     assert desired_document(site["first"].node_id).leases[0].ends_at == starts.timestamp()
     assert "It ends earlier" in words_of(Notice.objects.get(user=site["owner"])).text
+    entry = AuditEntry.objects.get(action="reservation.displaced", subject=mine.number)
+    assert (entry.actor, entry.after["end"]) == (site["admin"], starts.isoformat())
 
 
 def test_a_maintenance_that_begins_at_once_leaves_the_notice_to_who_runs(site, settings):
