@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler, set_rollback
 
 from portal.api.alternatives import alternatives_shown
+from portal.inventory.errors import InventoryRefused
 from portal.quotas.errors import QuotaRefused
 from portal.reservations.errors import ReservationRefused
 
@@ -27,6 +28,9 @@ def answer(error: Exception, context: dict) -> Response | None:
         set_rollback()
         evidence = error.evidence | ({"field": error.field} if error.field else {})
         return Response(_body(error.code, error.message, evidence), status=409)
+    if isinstance(error, InventoryRefused):
+        set_rollback()
+        return Response(_body("state_conflict", str(error)), status=409)
     if isinstance(error, OperationalError):
         set_rollback()
         log.warning("%s %s: %s", context["request"].method, context["request"].path, error)

@@ -2,10 +2,23 @@
 
 from django.urls import path
 
-from portal.api.views import approvals, audit, availability, docs, fleet, limits, notices, people, reservations, usage
+from portal.api.views import (
+    approvals,
+    audit,
+    availability,
+    docs,
+    fleet,
+    limits,
+    maintenance,
+    notices,
+    people,
+    reservations,
+    usage,
+)
 
 ONE = "api/v1/reservations/<int:reservation_id>/"
 APPROVAL = "api/v1/approvals/<int:approval_id>/"
+MAINTENANCE = "api/v1/maintenance/<int:maintenance_id>/"
 POOL = "api/v1/pools/<int:pool_id>/"
 TENANT = "api/v1/tenants/<int:tenant_id>/"
 
@@ -27,6 +40,12 @@ urlpatterns = [
     path(ONE + "release/", reservations.ReleaseView.as_view(), name="api_release"),
     path(ONE + "cancel/", reservations.CancelView.as_view(), name="api_cancel"),
     path(ONE + "log/", reservations.LogView.as_view(), name="api_log"),
+    path("api/v1/nodes/<int:node_id>/state/", maintenance.ServiceView.as_view(), name="api_node_state"),
+    path("api/v1/maintenance/", maintenance.MaintenancesView.as_view(), name="api_maintenance"),
+    path("api/v1/maintenance/preview/", maintenance.PreviewView.as_view(), name="api_maintenance_preview"),
+    path(MAINTENANCE, maintenance.MaintenanceView.as_view(), name="api_maintenance_one"),
+    path(MAINTENANCE + "cancel/", maintenance.CancelView.as_view(), name="api_maintenance_cancel"),
+    path(MAINTENANCE + "end/", maintenance.EndView.as_view(), name="api_maintenance_end"),
     path("api/v1/fleet/", fleet.FleetView.as_view(), name="api_fleet"),
     path("api/v1/notices/", notices.NoticesView.as_view(), name="api_notices"),
     path("api/v1/notices/<int:notice_id>/read/", notices.NoticeReadView.as_view(), name="api_notice_read"),
