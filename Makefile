@@ -7,7 +7,7 @@ RUN_STAMP := .venv/.run-$(shell cat requirements.txt | cksum | tr ' ' -)
 DEV_STAMP := .venv/.dev-$(shell cat requirements.txt requirements-dev.txt | cksum | tr ' ' -)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-reset check lint test smoke bench messages
+.PHONY: help setup demo demo-reset check lint test smoke bench field-cases messages
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -31,6 +31,9 @@ smoke: $(DEV_STAMP) ## walk the straight path as a client would, on a running Be
 
 bench: $(DEV_STAMP) ## measure what has a target, in a quick form: one line a figure
 	@exec $(BIN)/python -m tests.bench all
+
+field-cases: $(DEV_STAMP) ## run the tests that prove a case from the field and write docs/field_cases.md
+	@exec $(BIN)/python -m pytest -q -p tests.field_cases --write-field-cases tests
 
 messages: $(DEV_STAMP) ## renew and compile the translations, and name what lacks one
 	@exec $(BIN)/python -m tests.messages
