@@ -75,7 +75,8 @@ def _give_back_alone(reservation: Reservation, now: dt.datetime) -> bool:
     lock_pool(reservation.pool_id)
     held = _lock_held(Reservation.objects.filter(pk=reservation.pk))
     for one in held:
-        _give_back(one, None, Decision.EXPIRED, "", now)
+        if _give_back(one, None, Decision.EXPIRED, "", now):
+            _tell(one, None, Decision.EXPIRED, "")
     return bool(held)
 
 
@@ -100,13 +101,23 @@ def _decide(
     held = _lock_held(Reservation.objects.filter(approval=approval))
     if decision == Decision.APPROVED:
         lock_nodes(Lease.objects.filter(reservation__in=held, state__in=LIVE).values_list("gpu_id", flat=True))
-    for reservation in held:
-        if decision == Decision.APPROVED:
-            _confirm(reservation, actor, note, now)
-        else:
-            _give_back(reservation, actor, decision, note, now)
+    answered = [one for one in held if _answer(one, actor, decision, note, now)]
+    for reservation in _firsts(answered):
+        _tell(reservation, actor, decision, note)
     approval.refresh_from_db()
     return approval
+
+
+def _answer(reservation: Reservation, actor: User | None, decision: Decision, note: str, now: dt.datetime) -> bool:
+    if decision == Decision.APPROVED:
+        return _confirm(reservation, actor, now)
+    return _give_back(reservation, actor, decision, note, now)
+
+
+def _firsts(reservations: list[Reservation]) -> list[Reservation]:
+    """Of a series, the first of each person: they are told once of all."""
+    first = {(one.series_id, one.owner_id): one for one in reversed(reservations)}
+    return [one for one in reservations if one.series_id is None or first[one.series_id, one.owner_id] is one]
 
 
 def _lock_held(reservations: QuerySet[Reservation]) -> list[Reservation]:
@@ -126,30 +137,32 @@ def _already(approval: Approval) -> str:
     return _("This was decided already: %(decision)s.") % {"decision": approval.get_decision_display()}
 
 
-def _confirm(reservation: Reservation, actor: User | None, note: str, now: dt.datetime) -> None:
+def _confirm(reservation: Reservation, actor: User | None, now: dt.datetime) -> bool:
     guarded = Reservation.objects.filter(pk=reservation.pk, state=State.REQUESTED)
     if not guarded.update(state=State.CONFIRMED, hold_expires_at=None):
-        return
+        return False
     reservation.state = State.CONFIRMED
     freeze_now(reservation, now)
     record_change(
         actor=actor, action="reservation.approved", subject=reservation.number, tenant_id=reservation.tenant_id,
         before={"state": State.REQUESTED}, after={"state": State.CONFIRMED})  # fmt: skip
-    tell_owner(
-        reservation, Kind.APPROVED, by=str(actor), note=note, starts_at=reservation.during.lower,
-        ends_at=reservation.during.upper)  # fmt: skip
+    return True
 
 
-def _give_back(reservation: Reservation, actor: User | None, decision: Decision, note: str, now: dt.datetime) -> None:
+def _give_back(reservation: Reservation, actor: User | None, decision: Decision, note: str, now: dt.datetime) -> bool:
     withdraw_leases(list(Lease.objects.filter(reservation=reservation, state__in=LIVE).order_by("pk")))
     if not refuse_held(reservation, decision, now, note):
-        return
+        return False
     touch_pool(reservation.pool_id)
     record_change(
         actor=actor, action=f"reservation.approval_{decision}", subject=reservation.number,
         tenant_id=reservation.tenant_id, before={"state": State.REQUESTED},
         after={"state": State.REFUSED, "note": note})  # fmt: skip
-    kind = Kind.REFUSED if decision == Decision.REFUSED else Kind.APPROVAL_EXPIRED
+    return True
+
+
+def _tell(reservation: Reservation, actor: User | None, decision: Decision, note: str) -> None:
+    kind = {Decision.APPROVED: Kind.APPROVED, Decision.REFUSED: Kind.REFUSED}.get(decision, Kind.APPROVAL_EXPIRED)
     tell_owner(
         reservation, kind, by=str(actor or ""), note=note, starts_at=reservation.during.lower,
         ends_at=reservation.during.upper)  # fmt: skip

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from django.conf import settings
 from django.db.models import F
@@ -25,6 +26,17 @@ def bind(
     touch_pool(reservation.pool_id)
     if frozen_at:
         raise_generations(nodes_of(placement.gpu_id for placement in placements))
+
+
+def bind_each(reservations: Sequence[Reservation], profile: Profile, placements: Sequence[Placement]) -> None:
+    """Deal the placements out to reservations of one size, in order. Nothing is frozen: :func:`freeze_now` does."""
+    placed = iter(placements)
+    Lease.objects.bulk_create(
+        _lease(reservation, profile, replace(next(placed), rank=rank), None)
+        for reservation in reservations
+        for rank in range(reservation.ranks)
+    )
+    touch_pool(reservations[0].pool_id)
 
 
 def freeze_now(reservation: Reservation, now: dt.datetime) -> None:

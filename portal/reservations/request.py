@@ -16,7 +16,8 @@ class Request:
     """A claim to be checked: by ``created_by`` on behalf of ``owner``.
 
     ``instead_of`` is the reservation that asks for another window: what it holds, costs and counts is left out of every
-    sum, and it keeps the weight it was booked with. ``workload`` None is one that was accepted before.
+    sum, and it keeps the weight it was booked with. ``workload`` None is one that was accepted before. With ``people``
+    the same is asked for each of so many at once, all or none: a class, of which ``owner`` is the first.
     """
 
     created_by: User
@@ -28,15 +29,21 @@ class Request:
     during: DateTimeTZRange
     workload: WorkloadDraft | None = None
     instead_of: Reservation | None = None
+    people: int = 1
 
     @property
     def weight_each(self) -> int:
         return self.instead_of.weight if self.instead_of else self.profile.weight
 
     @property
+    def weight_of_owner(self) -> int:
+        """Of all ranks that one person gets."""
+        return self.weight_each * self.ranks
+
+    @property
     def weight(self) -> int:
         """Of all ranks together."""
-        return self.weight_each * self.ranks
+        return self.weight_of_owner * self.people
 
     @property
     def has_started(self) -> bool:

@@ -75,7 +75,7 @@ def _check_policy(request: Request, during: DateTimeTZRange, now: dt.datetime) -
         policy_of(request.tenant),
         pool=request.pool,
         profile=request.profile,
-        weight=request.weight,
+        weight=request.weight_of_owner,
         during=during,
         now=now,
         image=request.workload.image if request.workload else None,

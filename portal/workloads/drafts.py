@@ -39,13 +39,21 @@ def draft_from_template(template: Template, name: str = "") -> WorkloadDraft:
 
 def workload_from(draft: WorkloadDraft, tenant: Tenant) -> Workload:
     """The row of a workload that a reservation is about to own."""
-    return Workload.objects.create(
-        tenant=tenant,
-        name=draft.name,
-        image=draft.image,
-        command=list(draft.command),
-        environment=draft.environment,
-        grace_seconds=draft.grace_seconds,
+    return workloads_from(draft, tenant, 1)[0]
+
+
+def workloads_from(draft: WorkloadDraft, tenant: Tenant, count: int) -> list[Workload]:
+    """One row for each of so many reservations."""
+    return Workload.objects.bulk_create(
+        Workload(
+            tenant=tenant,
+            name=draft.name,
+            image=draft.image,
+            command=list(draft.command),
+            environment=draft.environment,
+            grace_seconds=draft.grace_seconds,
+        )
+        for _number in range(count)
     )
 
 
