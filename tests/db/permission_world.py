@@ -10,7 +10,7 @@ from django.utils import timezone
 from portal.accounts.models import User
 from portal.accounts.services import create_token, disable
 from portal.notices.models import Delivery, DeliveryState, Kind, Notice
-from portal.reservations.models import CalendarFeed, LeaseLog, LeaseState, Maintenance, State
+from portal.reservations.models import Approval, CalendarFeed, LeaseLog, LeaseState, Maintenance, State
 from portal.tenants.models import Invitation, Role
 from tests.db.permission_table import OURS
 from tests.factories import (
@@ -96,6 +96,16 @@ def _make_things(world: World, ours, root) -> None:
     )  # fmt: skip
     ended.leases.update(starting_at=ended.starts_at)
     LeaseLog.objects.create(lease=ended.leases.get(), tail="epoch 1\n")
+    question = Approval.objects.create(
+        tenant=ours, asked_by=member, expires_at=now + dt.timedelta(days=1), price_slice_seconds=7200,
+        threshold_slice_seconds=3600,
+    )  # fmt: skip
+    asked = make_reservation(
+        ours, pool, "1g.10gb", window(now + dt.timedelta(days=3)), places=((gpu, 0),), owner=member
+    )
+    type(asked).objects.filter(pk=asked.pk).update(
+        state=State.REQUESTED, approval=question, hold_expires_at=question.expires_at
+    )
     invitation = Invitation.objects.create(
         tenant=ours, email="someone@example.org", role=Role.MEMBER, invited_by=world.people["lead"],
         token_hash=hashlib.sha256(b"someone").hexdigest(), expires_at=now + dt.timedelta(days=1),
@@ -115,7 +125,8 @@ def _make_things(world: World, ours, root) -> None:
     world.ids |= {
         "tenant": ours.pk, "pool": pool.pk, "quota": quota.pk, "profile": booked.profile_id, "node": gpu.node_id,
         "reservation": booked.pk, "ended": ended.pk,
-        "notice": told.pk, "delivery": refused.pk, "maintenance": ahead.pk, "calendar_feed": feed.pk,
+        "notice": told.pk, "delivery": refused.pk, "maintenance": ahead.pk,
+        "approval": question.pk, "calendar_feed": feed.pk,
         "user": make_user("colleague", ours).pk, "invitation": invitation.pk,
         "start": start, "end": end,
     }  # fmt: skip
