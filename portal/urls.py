@@ -16,6 +16,7 @@ urlpatterns = [
     path("healthz", health, name="health"),
     path("", include("portal.reservations.urls")),
     path("", include("portal.reservations.inbox_urls")),
+    path("", include("portal.reservations.change_urls")),
     path("", include("portal.reservations.maintenance_urls")),
     path("", include("portal.reservations.calendar_urls")),
     path("", include("portal.accounts.urls")),

@@ -17,6 +17,7 @@ BEAT_SCHEDULE = {
     "serve who waits": _every(5, "scheduler.serve_queues"),
     "take back offers that lapsed": _every(5, "scheduler.lapse_offers"),
     "notice silent nodes": _every(10, "scheduler.mark_silent_nodes"),
+    "let unanswered questions expire": _every(10, "scheduler.expire_approvals"),
     "remind of starts and ends": _every(30, "scheduler.remind_due"),
     "send mail that is due": _every(10, "scheduler.deliver_mail"),
     "sum up use": _every(60, "scheduler.roll_up"),
