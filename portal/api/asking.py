@@ -54,8 +54,21 @@ class AvailabilityAsked(StrictSerializer):
 
 
 class ReservationAsked(AvailabilityAsked):
-    """What runs is a ``workload`` or a ``template`` of the tenant. ``owner`` is for leads who act for a member."""
+    """A window from ``start`` to ``end``; or ``seconds``, to start as soon as possible: that is queued where there is
+    no room yet. With ``waitlist`` a taken window is waited for. What runs is a ``workload`` or a ``template`` of the
+    tenant. ``owner`` is for leads who act for a member.
+    """
 
+    start = InstantField(required=False)
+    end = InstantField(required=False)
+    seconds = serializers.IntegerField(
+        min_value=1, max_value=MOST_COUNT, required=False, help_text="Without start and end: how long it is to run."
+    )
+    not_before = InstantField(required=False)
+    give_up_at = InstantField(required=False)
+    waitlist = serializers.BooleanField(
+        required=False, default=False, help_text="Wait for exactly this window where it is taken."
+    )
     owner = IdField(required=False)
     template = IdField(required=False)
     name = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
@@ -64,31 +77,14 @@ class ReservationAsked(AvailabilityAsked):
     def validate(self, asked: dict) -> dict:
         if ("workload" in asked) == ("template" in asked):
             raise serializers.ValidationError(_("Give either a workload or a template."))
+        missing = [name for name in ("start", "end") if name not in asked]
+        if "seconds" not in asked and missing:
+            raise serializers.ValidationError({name: [_("This field is required.")] for name in missing})
+        if "seconds" in asked and (len(missing) < 2 or asked["waitlist"]):
+            raise serializers.ValidationError({"seconds": [_("Give either a window or how long it is to run.")]})
+        if "seconds" not in asked and ("not_before" in asked or "give_up_at" in asked):
+            raise serializers.ValidationError(_("not_before and give_up_at go with seconds."))
         return asked
-
-
-class ChangeAsked(StrictSerializer):
-    """What is left out stays as it is: a new start alone keeps the end."""
-
-    start = InstantField(required=False)
-    end = InstantField(required=False)
-    name = serializers.CharField(max_length=64, required=False)
-
-
-class ApprovalsAsked(StrictSerializer):
-    open = serializers.BooleanField(required=False, default=True, help_text="false: those decided already, too.")
-    limit = serializers.IntegerField(min_value=1, max_value=200, required=False)
-    cursor = serializers.CharField(max_length=500, required=False)
-
-
-class ApproveAsked(StrictSerializer):
-    note = serializers.CharField(max_length=500, required=False, default="", allow_blank=True)
-
-
-class RefuseAsked(StrictSerializer):
-    """The note is sent to who asked."""
-
-    note = serializers.CharField(max_length=500)
 
 
 class FreeAsked(StrictSerializer):

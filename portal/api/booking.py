@@ -1,5 +1,7 @@
 """From a request to a booking: ids become rows through the scoped selector, and the service decides the rest."""
 
+from typing import Any
+
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from rest_framework.exceptions import ValidationError
@@ -12,7 +14,9 @@ from portal.reservations.availability import with_alternatives
 from portal.reservations.booking import book_reservation
 from portal.reservations.errors import ProfileUnknown
 from portal.reservations.models import IdempotencyKey, Reservation
+from portal.reservations.queueing import queue_request
 from portal.reservations.selectors import profiles_of
+from portal.reservations.waitlist import join_waitlist
 from portal.reservations.windows import make_window
 from portal.tenants.models import Membership, Role, Tenant
 from portal.tenants.selectors import tenants_of
@@ -30,13 +34,19 @@ def book(request: SignedInApiRequest, asked: dict) -> tuple[Reservation, bool]:
     key = key_of(request)
     known = bool(key) and IdempotencyKey.objects.filter(user=user, key=key).exists()
     owner, workload = _owner(user, tenant, asked.get("owner")), _draft(tenant, asked)
-    profile, during = profile_named(pool, asked["profile"]), make_window(asked["start"], asked["end"])
-    what = {"tenant": tenant, "pool": pool, "profile": profile, "ranks": asked["ranks"], "during": during}
+    profile = profile_named(pool, asked["profile"])
+    what: dict[str, Any] = {"tenant": tenant, "pool": pool, "profile": profile, "ranks": asked["ranks"]}
+    who: dict[str, Any] = {"created_by": user, "owner": owner, "workload": workload, "key": key}
+    if "seconds" in asked:
+        times: dict[str, Any] = {name: asked.get(name) for name in ("seconds", "not_before", "give_up_at")}
+        return queue_request(**who, **what, **times), not known
+    what["during"] = make_window(asked["start"], asked["end"])
+    if asked["waitlist"]:
+        return join_waitlist(**who, **what), not known
     try:
-        reservation = book_reservation(created_by=user, owner=owner, workload=workload, key=key, **what)
+        return book_reservation(**who, **what), not known
     except HAS_WAYS_ON as refusal:
         raise with_alternatives(refusal, owner=owner, **what) from refusal
-    return reservation, not known
 
 
 def key_of(request: SignedInApiRequest) -> str:

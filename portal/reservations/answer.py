@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from psycopg2.extras import DateTimeTZRange
 
+from portal.accounts.models import User
 from portal.inventory.models import Profile
 from portal.reservations.availability import FreeCount, Preview, free_counts, free_over_time, preview
 from portal.reservations.canvas import Frame, GpuCanvas, Viewer, gpu_canvas
@@ -16,6 +17,8 @@ from portal.reservations.forms import FIELD_OF_REFUSAL, ReserveForm
 from portal.reservations.models import LIVE, Lease
 from portal.reservations.offer import CHART, Offer
 from portal.reservations.outlook import Outlook
+from portal.reservations.queue_line import Outcome, outcome_of, waiting_for
+from portal.reservations.queueing import PASSES
 from portal.reservations.templatetags.berth_format import window as window_text
 from portal.reservations.ways_on import WayOn, ways_on
 
@@ -43,7 +46,11 @@ class Pick:
 
 @dataclass(frozen=True)
 class Answer:
-    """``preview`` is None while the form is not valid. ``refusal`` is why it cannot be booked as asked."""
+    """``preview`` is None while the form is not valid. ``refusal`` is why it cannot be booked as asked.
+
+    ``soon`` is what comes of asking for no window. ``ahead`` is set where a refused window has a waitlist: how many
+    wait for it already.
+    """
 
     preview: Preview | None
     refusal: ReservationRefused | None
@@ -54,6 +61,8 @@ class Answer:
     chart_frame: Frame | None
     moves_until: dt.datetime | None
     this_costs: int
+    soon: Outcome | None = None
+    ahead: int | None = None
 
     @property
     def fits(self) -> bool:
@@ -74,32 +83,52 @@ def picks_of(offer: Offer, during: DateTimeTZRange | None) -> list[Pick]:
 
 
 def answer_to(
-    form: ReserveForm, viewer: Viewer, refusal: ReservationRefused | None = None, outlook: Outlook | None = None
+    form: ReserveForm,
+    viewer: Viewer,
+    refusal: ReservationRefused | None = None,
+    outlook: Outlook | None = None,
+    *,
+    asker: User,
 ) -> Answer:
     """What is shown beside a valid form; one query beyond the outlook. ``refusal`` is what booking itself said."""
     valid, during = form.is_valid(), form.request_window
     if not valid or during is None:
         return NO_ANSWER
     asked, outlook = form.cleaned_data, outlook or form.offer.outlook
+    soon = _soon(form, asker) if form.soon else None
+    if soon and soon.during and outlook and outlook.covers(soon.during):
+        during = soon.during
     image = form.draft.image if form.draft else None
     seen = preview(
         asked["tenant"], asked["pool"], asked["profile"], asked["ranks"], during, image=image, outlook=outlook
     )
-    refusal = refusal or seen.reason
+    refusal = refusal or (soon.refusal if soon else seen.reason)
     bars, most, frame = _chart(form, during, outlook)
     frozen = during.lower - settings.FREEZE_HORIZON
     weight = asked["profile"].weight * asked["ranks"]
+    alternatives = refusal.alternatives if refusal and not soon else ()
     return Answer(
         preview=seen,
         refusal=refusal,
-        ways=ways_on(asked["profile"], asked["ranks"], during, refusal.alternatives) if refusal else (),
+        ways=ways_on(asked["profile"], asked["ranks"], during, alternatives),
         canvas=_canvas(seen, asked["profile"], during, viewer) if refusal is None else None,
         bars=bars,
         most_free=most,
         chart_frame=frame,
         moves_until=frozen if frozen > timezone.now() else None,
         this_costs=seen.budget.cost(weight, during.lower, during.upper) if seen.budget else 0,
+        soon=soon,
+        ahead=waiting_for(asked["pool"], during) if refusal and not soon and isinstance(refusal, PASSES) else None,
     )
+
+
+def _soon(form: ReserveForm, asker: User) -> Outcome:
+    asked, during = form.cleaned_data, form.request_window
+    assert during is not None
+    seconds = int((during.upper - during.lower).total_seconds())
+    return outcome_of(
+        asker=asker, tenant=asked["tenant"], pool=asked["pool"], profile=asked["profile"], ranks=asked["ranks"],
+        seconds=seconds, workload=form.draft, now=timezone.now())  # fmt: skip
 
 
 def field_refused(form: ReserveForm, refusal: ReservationRefused) -> None:

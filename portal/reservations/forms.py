@@ -19,6 +19,7 @@ from portal.reservations.windows import local_time, make_window
 from portal.workloads.drafts import DraftRefused, WorkloadDraft, check_draft, draft_from_template
 
 LENGTHS = (1, 2, 4, 8, 24)
+STARTS = [("now", _("Now")), ("soon", _("As soon as possible")), ("at", _("At"))]
 UNTIL = "until"
 OWN_COMMAND = "command"
 QUARTER = dt.timedelta(minutes=15)
@@ -37,9 +38,12 @@ NOT_OFFERED = _("Choose one of those that are offered.")
 
 
 class WindowForm(forms.Form):
-    """When: a start and a length or an end, local to the reader. ``request_window`` is set once both are understood."""
+    """When: a start and a length or an end, local to the reader. ``request_window`` is set once both are understood.
 
-    start = forms.ChoiceField(label=_("Start"), choices=[("now", _("Now")), ("at", _("At"))])
+    Asked for as soon as possible, the window is the one that begins now: only its length counts.
+    """
+
+    start = forms.ChoiceField(label=_("Start"), choices=STARTS)
     start_date = forms.DateField(label=_("Start date"), required=False, input_formats=["%Y-%m-%d"])
     start_time = forms.TimeField(label=_("Start time"), required=False, input_formats=["%H:%M", "%H:%M:%S"])
     length = forms.ChoiceField(label=_("End"), choices=[*((str(n), n) for n in LENGTHS), (UNTIL, _("Until"))])
@@ -52,6 +56,11 @@ class WindowForm(forms.Form):
         super().__init__(data=data, **options)
         self.now = timezone.now()
         self.taken = TAKEN.fullmatch(data.get("take", ""))
+
+    @property
+    def soon(self) -> bool:
+        """No window is asked for: the request may wait in the queue."""
+        return not self.taken and self.data.get("start") == "soon"
 
     def clean(self) -> dict:
         cleaned = super().clean() or {}
@@ -67,7 +76,9 @@ class WindowForm(forms.Form):
             return make_window(start, end)
         if "start" not in cleaned or "length" not in cleaned:
             return None
-        begin = self.now if cleaned["start"] == "now" else self._moment(cleaned, "start")
+        if cleaned["start"] == "soon" and cleaned["length"] == UNTIL:
+            raise WindowRefused(str(_("Choose for how long: when it starts is not known yet.")), field="end")
+        begin = self._moment(cleaned, "start") if cleaned["start"] == "at" else self.now
         if cleaned["length"] != UNTIL:
             return _window_of_hours(begin, int(cleaned["length"])) if begin else None
         finish = self._moment(cleaned, "end")
@@ -195,6 +206,8 @@ def with_defaults(offer: Offer, values: Mapping[str, str]) -> dict[str, str]:
 def with_alternative(data: Mapping[str, str]) -> dict[str, str]:
     """The form's values with those of an alternative that was clicked laid over them."""
     values = {name: data[name] for name in data}
+    if "queue" in values:  # "start now" was refused, and its reader would rather wait
+        values |= {"start": "soon"}
     taken = TAKEN.fullmatch(values.get("take", ""))
     if not taken:
         return values

@@ -83,14 +83,21 @@ def waiting_in(pool: Pool) -> QuerySet[Reservation]:
 
 def planned_in(pool: Pool, now: dt.datetime) -> list[Planned]:
     """What a pass would store, worked out from the rows as they are; serves and writes nothing."""
-    waiting = list(waiting_in(pool))
+    return plans_in(pool, now)[1]
+
+
+def plans_in(pool: Pool, now: dt.datetime, only_until: Reservation | None = None) -> tuple[Board, list[Planned]]:
+    """Plans in fair order; ``only_until`` is one beside those that wait, not stored, and the last that is planned."""
+    waiting = [*waiting_in(pool), *([only_until] if only_until else [])]
     board = board_of(pool, waiting, now)
     planned = []
-    for reservation in in_turn(waiting, [one for _tenant, one in standings_in(pool, now)])[:MOST_PLANNED]:
+    for reservation in in_turn(waiting, [one for _tenant, one in standings_in(pool, now)]):
         planned.append(plan_of(board, reservation))
+        if reservation is only_until:
+            break
         if planned[-1].during is not None:
             board.plan(reservation, planned[-1].during, planned[-1].placements)
-    return planned
+    return board, planned
 
 
 def _pass(

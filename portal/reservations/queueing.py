@@ -53,6 +53,10 @@ class Asked:
     give_up_at: dt.datetime
     fixed: DateTimeTZRange | None = None
 
+    @classmethod
+    def soon(cls, seconds: int, now: dt.datetime) -> "Asked":
+        return cls(seconds, now, now + GIVES_UP_AFTER)
+
 
 def queue_request(
     *,
@@ -116,7 +120,7 @@ def _queue_once(request: Request, asked: Asked, key: str, digest: str) -> Reserv
         return earlier
     pool = lock_pool(request.pool.pk)
     now = timezone.now()
-    _check(request, asked, now)
+    check_queueable(request, asked, now)
     reservation = _write(request, asked, now)
     if key:
         IdempotencyKey.objects.filter(user=request.created_by, key=key).update(reservation=reservation)
@@ -153,7 +157,7 @@ def _write(request: Request, asked: Asked, now: dt.datetime) -> Reservation:
     return reservation
 
 
-def _check(request: Request, asked: Asked, now: dt.datetime) -> None:
+def check_queueable(request: Request, asked: Asked, now: dt.datetime) -> None:
     """What does not depend on when it starts, and for one window all that will not pass by itself."""
     quotas = quotas_binding(request.tenant, request.pool)
     check_access(request.owner, request.tenant, request.pool, quotas)

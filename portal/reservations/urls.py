@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from portal.reservations.views import home, node_loss, rail, reservation, reserve, shell
+from portal.reservations.views import home, node_loss, queue, rail, reservation, reserve, shell
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -15,5 +15,8 @@ urlpatterns = [
     path("reservations/R-<int:number>/", reservation.reservation, name="reservation"),
     path("reservations/R-<int:number>/release/", reservation.reservation_release, name="reservation_release"),
     path("reservations/R-<int:number>/log/", reservation.reservation_log, name="reservation_log"),
+    path("reservations/R-<int:number>/accept/", queue.offer_accept, name="offer_accept"),
+    path("reservations/R-<int:number>/decline/", queue.offer_decline, name="offer_decline"),
+    path("queue/", queue.queue, name="queue"),
     path("nodes/<int:node_id>/write-off/", node_loss.node_write_off, name="node_write_off"),
 ]

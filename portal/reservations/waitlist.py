@@ -15,7 +15,7 @@ from portal.audit.services import record_change
 from portal.inventory.models import Pool, Profile
 from portal.notices.models import Kind
 from portal.reservations.booking import lock_pool, retried
-from portal.reservations.changing import already, lock_whole
+from portal.reservations.changing import lock_whole
 from portal.reservations.ending import withdraw_leases
 from portal.reservations.errors import StateConflict
 from portal.reservations.models import LIVE, Lease, Reservation, State, Wait
@@ -99,12 +99,11 @@ def _decline(reservation: Reservation, actor: User) -> Reservation:
 
 
 def _check_offered(reservation: Reservation, now: dt.datetime) -> None:
-    if reservation.state != State.QUEUED:
-        raise StateConflict(already(reservation))
-    if reservation.hold_expires_at is None or reservation.hold_expires_at <= now:
+    until = reservation.hold_expires_at
+    if reservation.state != State.QUEUED or until is None or until <= now:
         raise StateConflict(
             _("Nothing is offered to %(number)s any more.") % {"number": reservation.number},
-            {"until": reservation.hold_expires_at.isoformat() if reservation.hold_expires_at else ""})  # fmt: skip
+            {"state": reservation.state, "until": until.isoformat() if until else ""})  # fmt: skip
 
 
 def lapse_offers(now: dt.datetime | None = None) -> int:

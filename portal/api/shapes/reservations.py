@@ -1,8 +1,10 @@
 """Reservations, leases and availability as the API tells them. All is read-only: changes are verbs of their own."""
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from portal.reservations.models import EndReason, LeaseState, State
+from portal.reservations.models import EndReason, LeaseState, Reservation, State, Wait
+from portal.reservations.queue_reasons import reason_sentence
 
 
 class NamedShape(serializers.Serializer):
@@ -52,6 +54,25 @@ class WorkloadShape(serializers.Serializer):
         return sorted(workload.environment)
 
 
+class WaitShape(serializers.Serializer):
+    """Why a queued reservation waits. Its start and end are an estimate, unless it waits for exactly its window."""
+
+    fixed = serializers.BooleanField(help_text="waits for exactly its window")
+    seconds = serializers.IntegerField()
+    since = serializers.DateTimeField()
+    not_before = serializers.DateTimeField()
+    give_up_at = serializers.DateTimeField()
+    estimated_at = serializers.DateTimeField(allow_null=True, help_text="null: no start is in sight")
+    reason = serializers.CharField(help_text="no_room, behind, limit, budget, person, maintenance and others")
+    message = serializers.SerializerMethodField()
+    evidence = serializers.DictField()
+    checked_at = serializers.DateTimeField(allow_null=True)
+    offers_lapsed = serializers.IntegerField()
+
+    def get_message(self, wait: Wait) -> str:
+        return reason_sentence(wait)
+
+
 class ReservationShape(serializers.Serializer):
     id = serializers.IntegerField(source="pk")
     number = serializers.CharField()
@@ -68,7 +89,6 @@ class ReservationShape(serializers.Serializer):
     end_detail = serializers.CharField()
     price_slice_seconds = serializers.IntegerField(help_text="weighted slice-seconds of the whole window")
     borrowed = serializers.BooleanField(help_text="held above the guarantee: may be displaced")
-    hold_expires_at = serializers.DateTimeField(allow_null=True, help_text="until then its place is held for an answer")
     approval = serializers.IntegerField(source="approval_id", allow_null=True)
     continues = serializers.IntegerField(
         source="continues_id", allow_null=True, help_text="the reservation of which this is the rest"
@@ -76,8 +96,17 @@ class ReservationShape(serializers.Serializer):
     created_at = serializers.DateTimeField()
     running_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
+    hold_expires_at = serializers.DateTimeField(
+        allow_null=True, help_text="until when a request or an offer holds its place"
+    )
+    wait = serializers.SerializerMethodField()
     workload = WorkloadShape()
     leases = LeaseShape(many=True)
+
+    @extend_schema_field(WaitShape(allow_null=True))
+    def get_wait(self, reservation: Reservation) -> dict | None:
+        wait = getattr(reservation, "wait", None)
+        return WaitShape(wait).data if wait is not None else None
 
 
 class LogShape(serializers.Serializer):

@@ -9,8 +9,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from portal.accounts.requests import SignedInApiRequest
-from portal.api.asking import ChangeAsked, LogAsked, ReservationAsked, ReservationsAsked
+from portal.api.asking import LogAsked, ReservationAsked, ReservationsAsked
 from portal.api.booking import book
+from portal.api.changing import ChangeAsked
 from portal.api.pages import listed, page_of
 from portal.api.shapes.reservations import LogShape, RefusalShape, ReservationShape
 from portal.live.store import output_tail
@@ -20,6 +21,7 @@ from portal.reservations.errors import HasStarted
 from portal.reservations.models import Lease, LeaseLog, LeaseState, Reservation
 from portal.reservations.moving import change_reservation
 from portal.reservations.selectors import may_change, reservations_of
+from portal.reservations.waitlist import accept_offer, decline_offer
 from portal.reservations.windows import make_window
 from portal.tenants.selectors import tenants_of
 
@@ -46,7 +48,10 @@ class ReservationsView(APIView):
         responses={200: ReservationShape, 201: ReservationShape, **REFUSALS},
     )
     def post(self, request: SignedInApiRequest) -> Response:
-        """Book all ranks or none. 200 instead of 201 says that the key was used before for this same request."""
+        """Book all ranks or none, or queue what names no window.
+
+        200 instead of 201 says that the key was used before for this same request.
+        """
         asked = ReservationAsked(data=request.data)
         asked.is_valid(raise_exception=True)
         reservation, is_new = book(request, asked.validated_data)
@@ -94,6 +99,22 @@ class CancelView(APIView):
         return _cancelled(request, reservation_id)
 
 
+class AcceptView(APIView):
+    @extend_schema(operation_id="accept_offer", request=None, responses={200: ReservationShape, **REFUSALS})
+    def post(self, request: SignedInApiRequest, reservation_id: int) -> Response:
+        """Take the window that is offered from the waitlist; 409 when the offer is gone."""
+        accept_offer(reservation=_changeable(request, reservation_id), actor=request.user)
+        return Response(ReservationShape(_one(request, reservation_id)).data)
+
+
+class DeclineView(APIView):
+    @extend_schema(operation_id="decline_offer", request=None, responses={200: ReservationShape, **REFUSALS})
+    def post(self, request: SignedInApiRequest, reservation_id: int) -> Response:
+        """Leave the waitlist: what was offered goes to the next; 409 when the offer is gone."""
+        decline_offer(reservation=_changeable(request, reservation_id), actor=request.user)
+        return Response(ReservationShape(_one(request, reservation_id)).data)
+
+
 class LogView(APIView):
     @extend_schema(operation_id="log", parameters=[LogAsked], responses={200: LogShape, 404: RefusalShape})
     def get(self, request: SignedInApiRequest, reservation_id: int) -> Response:
@@ -125,7 +146,7 @@ def _text(lease: Lease) -> str:
 
 def _seen_by(request: SignedInApiRequest) -> QuerySet[Reservation]:
     leases = Lease.objects.select_related("gpu__node").order_by("rank", "-pk")
-    related = ("tenant", "owner", "pool", "profile", "workload")
+    related = ("tenant", "owner", "pool", "profile", "workload", "wait")
     return reservations_of(request.user).select_related(*related).prefetch_related(Prefetch("leases", queryset=leases))
 
 

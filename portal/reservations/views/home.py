@@ -24,7 +24,7 @@ LEASES = Lease.objects.select_related("gpu__node").order_by("rank", "-pk")
 
 
 def _with_all(found: QuerySet[Reservation]) -> QuerySet[Reservation]:
-    related = found.select_related("workload", "tenant", "profile", "owner", "pool")
+    related = found.select_related("workload", "tenant", "profile", "owner", "pool", "wait")
     return related.prefetch_related(Prefetch("leases", LEASES.filter(state__in=LIVE), to_attr="live_leases"))
 
 
@@ -44,6 +44,7 @@ def home(request: PageRequest) -> HttpResponse:
     _add_use(cards, now)
     context = {
         "cards": cards,
+        "offers": [one for one in coming if one.state == State.QUEUED and one.hold_expires_at][:NEXT_MOST],
         "running_count": len(running),
         "coming": coming[:NEXT_MOST],
         "coming_count": len(coming),

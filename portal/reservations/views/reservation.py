@@ -11,12 +11,13 @@ from django.views.decorators.http import require_GET, require_http_methods
 from portal.reservations.changing import release_reservation
 from portal.reservations.context import PageRequest, shell_of
 from portal.reservations.errors import ReservationRefused
-from portal.reservations.models import Reservation
+from portal.reservations.models import Reservation, State
+from portal.reservations.queue_line import number_in_line
 from portal.reservations.selectors import reservations_of
 from portal.reservations.story import Story, may_change_here, story_of
 
 RANGE_LABELS = [("10m", _lazy("10 min")), ("1h", _lazy("1 h")), ("all", _lazy("All"))]
-RELATED = ("workload", "tenant", "profile", "owner", "pool")
+RELATED = ("workload", "tenant", "profile", "owner", "pool", "wait")
 
 
 def _seen(request: PageRequest, number: int) -> Reservation:
@@ -36,7 +37,10 @@ def reservation(request: PageRequest, number: int) -> HttpResponse:
     """Answers as a page, or as its body alone to htmx."""
     story = _story(request, number)
     name = "reservations/reservation_body.html" if request.htmx else "reservations/reservation.html"
-    return render(request, name, {"story": story, "reservation": story.reservation, "ranges": RANGE_LABELS})
+    waits = story.reservation.state == State.QUEUED
+    number_shown = number_in_line(story.reservation, story.now) if waits else None
+    context = {"story": story, "reservation": story.reservation, "number_in_line": number_shown}
+    return render(request, name, {**context, "ranges": RANGE_LABELS})
 
 
 @login_required

@@ -3,6 +3,7 @@
 import datetime as dt
 import uuid
 from collections.abc import Mapping
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -28,9 +29,11 @@ from portal.reservations.forms import (
     with_alternative,
     with_defaults,
 )
-from portal.reservations.models import IdempotencyKey, Reservation
+from portal.reservations.models import IdempotencyKey, Reservation, State
 from portal.reservations.offer import offer_for
 from portal.reservations.outlook import outlook_around
+from portal.reservations.queueing import queue_request
+from portal.reservations.waitlist import join_waitlist
 
 SAME_CLICK = dt.timedelta(minutes=2)
 
@@ -44,8 +47,9 @@ def reserve(request: PageRequest) -> HttpResponse:
     if request.method == "POST":
         return _post(request)
     form = _form(request, values_at_first(request.GET.dict()), choose=True)
-    answer = answer_to(form, viewer_of(shell_of(request))) if "check" in request.GET else NO_ANSWER
-    return render(request, "reservations/reserve.html", _context(form, answer, checked="check" in request.GET))
+    checked = "check" in request.GET
+    answer = answer_to(form, viewer_of(shell_of(request)), asker=request.user) if checked else NO_ANSWER
+    return render(request, "reservations/reserve.html", _context(form, answer, checked=checked))
 
 
 @login_required
@@ -56,7 +60,8 @@ def reserve_preview(request: PageRequest) -> HttpResponse:
     if not shell.may_reserve:
         raise PermissionDenied
     form = _form(request, values_at_first({}) | request.GET.dict(), choose=True)
-    return render(request, "reservations/preview.html", _context(form, answer_to(form, viewer_of(shell)), checked=True))
+    answer = answer_to(form, viewer_of(shell), asker=request.user)
+    return render(request, "reservations/preview.html", _context(form, answer, checked=True))
 
 
 def _form(request: PageRequest, values: Mapping[str, str], *, choose: bool) -> ReserveForm:
@@ -92,24 +97,25 @@ def _post(request: PageRequest) -> HttpResponse:
         return _asked_before(request, form, refusal)
     except ReservationRefused as refusal:
         return _refused(request, form, refusal)
-    messages.success(request, _("Reserved: %(name)s.") % {"name": booked.workload.name})
+    said = _("Waits in the queue: %(name)s.") if booked.state == State.QUEUED else _("Reserved: %(name)s.")
+    messages.success(request, said % {"name": booked.workload.name})
     return _see(booked)
 
 
 def _book(request: PageRequest, form: ReserveForm) -> Reservation:
-    asked = form.cleaned_data
-    assert form.draft is not None and form.request_window is not None
-    return book_reservation(
-        created_by=request.user,
-        owner=request.user,
-        tenant=asked["tenant"],
-        pool=asked["pool"],
-        profile=asked["profile"],
-        ranks=asked["ranks"],
-        during=form.request_window,
-        workload=form.draft,
-        key=asked["key"],
-    )
+    asked, during = form.cleaned_data, form.request_window
+    assert form.draft is not None and during is not None
+    what: dict[str, Any] = {
+        "created_by": request.user,
+        "owner": request.user,
+        "workload": form.draft,
+        **{name: asked[name] for name in ("tenant", "pool", "profile", "ranks", "key")},
+    }
+    if form.soon:
+        return queue_request(**what, seconds=int((during.upper - during.lower).total_seconds()))
+    if "waitlist" in request.POST and not form.taken:
+        return join_waitlist(**what, during=during)
+    return book_reservation(**what, during=during)
 
 
 def _see(reservation: Reservation) -> HttpResponse:
@@ -155,7 +161,7 @@ def _refused(request: PageRequest, form: ReserveForm, refusal: ReservationRefuse
         refusal = with_alternatives(
             refusal, tenant, asked["pool"], asked["profile"], asked["ranks"], during, outlook=outlook
         )
-    answer = answer_to(form, viewer_of(shell_of(request)), refusal, outlook)
+    answer = answer_to(form, viewer_of(shell_of(request)), refusal, outlook, asker=request.user)
     return _again(request, form, answer, refusal.status)
 
 
