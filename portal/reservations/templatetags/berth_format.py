@@ -1,6 +1,7 @@
 """How numbers, times and spans are written for people: in the reader's zone and language, units always the same."""
 
 import datetime as dt
+import functools
 from decimal import ROUND_HALF_UP, Decimal
 
 from django import template
@@ -9,8 +10,8 @@ from django.utils.formats import date_format, number_format
 from django.utils.html import format_html
 from django.utils.safestring import mark_safe
 from django.utils.text import capfirst
+from django.utils.translation import get_language, gettext_noop, pgettext
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop, pgettext
 
 register = template.Library()
 
@@ -82,21 +83,27 @@ def epoch(moment: dt.datetime) -> int:
 @register.filter
 def hour(moment: dt.datetime | None) -> str:
     """Clock time in the reader's zone: 14:45."""
-    return date_format(timezone.localtime(moment), "H:i") if moment else NOTHING
+    return f"{timezone.localtime(moment):%H:%M}" if moment else NOTHING
 
 
 @register.filter
 def second(moment: dt.datetime | None) -> str:
-    return date_format(timezone.localtime(moment), "H:i:s") if moment else NOTHING
+    return f"{timezone.localtime(moment):%H:%M:%S}" if moment else NOTHING
 
 
 @register.filter
 def day(moment: dt.datetime) -> str:
     """Weekday, day and month in the reader's zone: Tue 17 Nov; with the year when it is another."""
     local = timezone.localtime(moment)
-    if local.year != timezone.localtime().year:
-        return date_format(local, pgettext("Django date format with a year", "D j M Y"))
-    return date_format(local, pgettext("Django date format", "D j M"))
+    return _day_in(get_language() or "", local.date(), local.year != timezone.localtime().year)
+
+
+@functools.lru_cache(maxsize=2000)
+def _day_in(language: str, date: dt.date, with_year: bool) -> str:
+    """Lists name the same few days again and again, and each costs several look-ups in the catalogue."""
+    if with_year:
+        return date_format(date, pgettext("Django date format with a year", "D j M Y"))
+    return date_format(date, pgettext("Django date format", "D j M"))
 
 
 @register.filter
@@ -240,7 +247,8 @@ def hours_of(during) -> str:
 def start_query(when: dt.datetime) -> str:
     """The part of the reserve form's address that starts it then, in the reader's zone."""
     local = timezone.localtime(when)
-    return f"start=at&start_date={local:%Y-%m-%d}&start_time={local:%H:%M}"
+    minute = local.replace(second=0, microsecond=0)
+    return f"start=at&start_date={local:%Y-%m-%d}&start_time={local:%H:%M}&start_fold={int(minute.timestamp())}"
 
 
 @register.simple_tag(takes_context=True)
