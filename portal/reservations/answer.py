@@ -100,7 +100,14 @@ def answer_to(
         during = soon.during
     image = form.draft.image if form.draft else None
     seen = preview(
-        asked["tenant"], asked["pool"], asked["profile"], asked["ranks"], during, image=image, outlook=outlook
+        asked["tenant"],
+        asked["pool"],
+        asked["profile"],
+        asked["ranks"],
+        during,
+        image=image,
+        outlook=outlook,
+        owner=asker,
     )
     refusal = refusal or (soon.refusal if soon else seen.reason)
     bars, most, frame = _chart(form, during, outlook)

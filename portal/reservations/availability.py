@@ -6,7 +6,7 @@ an outlook that was read for the whole page.
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.utils import timezone
 from psycopg2.extras import DateTimeTZRange
@@ -14,16 +14,18 @@ from psycopg2.extras import DateTimeTZRange
 from portal.accounts.models import User
 from portal.inventory.models import Pool, Profile
 from portal.reservations.alternatives import HAS_WAYS_ON, Alternative, alternatives_in
-from portal.reservations.errors import NoCapacity, ReservationRefused, WindowRefused
+from portal.reservations.errors import NoCapacity, QuotaExceeded, ReservationRefused, WindowRefused
 from portal.reservations.outlook import WEEK, Outlook, QuotaUse, outlook_around
+from portal.reservations.request import Request
 from portal.reservations.rules import check_member
 from portal.reservations.selectors import gpu_views, profiles_of, shape_of, window_of
 from portal.reservations.spending import BudgetStatus
+from portal.reservations.trying import claim_of
 from portal.reservations.whatif import Place, no_access, places_for
 from portal.reservations.windows import check_window
 from portal.tenants.models import Tenant
 from scheduler.placement.earliest import counts_at, earliest_start
-from scheduler.placement.geometry import GpuView, free_count
+from scheduler.placement.geometry import GpuView, Placement, free_count
 
 __all__ = [
     "Alternative",
@@ -52,7 +54,8 @@ class FreeCount:
 
 @dataclass(frozen=True)
 class Preview:
-    """What booking would answer. ``reason`` is None exactly when it fits; ``quota`` and ``budget`` are the tightest."""
+    """What booking would answer. ``reason`` is None exactly when it fits; ``quota`` and ``budget`` are the tightest.
+    ``displaces`` reservations that are borrowed give way for it."""
 
     placements: tuple[Place, ...]
     reason: ReservationRefused | None
@@ -60,6 +63,7 @@ class Preview:
     price_slice_seconds: int
     budget: BudgetStatus | None
     quota: QuotaUse | None
+    displaces: int = 0
 
     @property
     def fits(self) -> bool:
@@ -104,11 +108,21 @@ def preview(
         return _preview(near, pool, profile, ranks, during, places, None)
     except ReservationRefused as error:
         refusal = error
+    if owner is not None and isinstance(refusal, NoCapacity | QuotaExceeded):
+        claimed = claim_of(Request(owner, owner, tenant, pool, profile, ranks, during), now)
+        if claimed is not None:
+            places = _seen_places(near, pool, claimed.placements)
+            return replace(_preview(near, pool, profile, ranks, during, places, None), displaces=len(claimed.victims))
     if isinstance(refusal, HAS_WAYS_ON):
         refusal = with_alternatives(
             refusal, tenant, pool, profile, ranks, during, owner=owner, outlook=outlook, now=now
         )
     return _preview(near, pool, profile, ranks, during, (), refusal)
+
+
+def _seen_places(outlook: Outlook, pool: Pool, placements: Sequence[Placement]) -> tuple[Place, ...]:
+    gpus = outlook.pools[pool.pk].gpus
+    return tuple(Place(gpus[one.gpu_id], one.start, one.end) for one in placements if one.gpu_id in gpus)
 
 
 def alternatives_for(

@@ -18,6 +18,7 @@ from portal.inventory.models import Pool
 from portal.quotas.models import Quota
 from portal.quotas.tree import next_below
 from portal.reservations.models import UNDER_WAY, Lease, Reservation, State
+from portal.reservations.outlook import Holding, Outlook
 from portal.reservations.request import Request
 from portal.reservations.selectors import leases_held
 from portal.tenants.models import Tenant
@@ -36,16 +37,6 @@ class Share:
         return tenant_path.startswith(self.path) and not tenant_path.startswith(self.below)
 
 
-@dataclass(frozen=True)
-class Guaranteed:
-    """A live lease that its tenant's guarantee covers."""
-
-    since: dt.datetime
-    until: dt.datetime
-    weight: int
-    tenant_path: str
-
-
 def borrows(request: Request, during: DateTimeTZRange) -> bool:
     """Whether at some moment of the window the request would hold more than its nearest quota's own share.
 
@@ -53,6 +44,12 @@ def borrows(request: Request, during: DateTimeTZRange) -> bool:
     """
     shares = shares_of(request.tenant, during, _rows(request.pool))
     return _exceeds(shares, request.weight, _guaranteed(leases_held(request.pool, during, request.instead_of)))
+
+
+def would_borrow(outlook: Outlook, pool: Pool, weight: int, during: DateTimeTZRange) -> bool:
+    """As :func:`borrows`, for a request of the outlook's tenant in a pool of it. One query."""
+    shares = shares_of(outlook.tenant, during, _rows(pool))
+    return _exceeds(shares, weight, [one for one in outlook.pools[pool.pk].holdings if not one.borrowed])
 
 
 def shares_of(tenant: Tenant, during: DateTimeTZRange, rows: Sequence[Quota]) -> list[Share]:
@@ -121,7 +118,7 @@ def promote(borrowers: Sequence[Reservation]) -> set[int]:
         record_change(
             actor=None, action="reservation.guaranteed", subject=one.number, tenant_id=one.tenant_id,
             before={"borrowed": True}, after={"borrowed": False})  # fmt: skip
-        held.append(Guaranteed(one.starts_at, one.ends_at, weight, one.tenant.path))
+        held.append(Holding(one.starts_at, one.ends_at, weight, one.tenant.path))
         promoted.add(one.pk)
     return promoted
 
@@ -130,19 +127,19 @@ def _rows(pool: Pool) -> list[Quota]:
     return list(Quota.objects.filter(pool=pool).select_related("tenant"))
 
 
-def _guaranteed(leases: QuerySet[Lease]) -> list[Guaranteed]:
+def _guaranteed(leases: QuerySet[Lease]) -> list[Holding]:
     rows = leases.filter(reservation__borrowed=False).values_list(
         "during", "reservation__weight", "reservation__tenant__path"
     )
-    return [Guaranteed(during.lower, during.upper, weight, path) for during, weight, path in rows]
+    return [Holding(during.lower, during.upper, weight, path) for during, weight, path in rows]
 
 
-def _exceeds(shares: Iterable[Share], weight: int, held: Iterable[Guaranteed]) -> bool:
+def _exceeds(shares: Iterable[Share], weight: int, held: Iterable[Holding]) -> bool:
     held = list(held)
     return any(_peak(share, held) + weight > share.weight for share in shares)
 
 
-def _peak(share: Share, held: Iterable[Guaranteed]) -> int:
+def _peak(share: Share, held: Iterable[Holding]) -> int:
     """The most of the share that is taken at one moment of its stretch."""
     changes: dict[dt.datetime, int] = defaultdict(int)
     since, until = share.during.lower, share.during.upper

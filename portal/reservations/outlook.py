@@ -37,6 +37,7 @@ class Holding:
     until: dt.datetime
     weight: int
     tenant_path: str
+    borrowed: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,10 +187,11 @@ def _leases(
     here = Q(gpu__pool__in=pools) | Q(reservation__pool__in=pools)
     rows = Lease.objects.filter(here, Q(during__overlap=around) | overdue, state__in=LIVE).values_list(
         "gpu_id", "span", "during", "state", "reservation__profile__name",
-        "reservation__pool_id", "reservation__weight", "reservation__tenant__path")  # fmt: skip
+        "reservation__pool_id", "reservation__weight", "reservation__tenant__path", "reservation__borrowed",
+    )  # fmt: skip
     held: dict[int, list[Held]] = defaultdict(list)
     holdings: dict[int, list[Holding]] = defaultdict(list)
-    for gpu_id, span, during, state, shape, pool_id, weight, path in rows:
+    for gpu_id, span, during, state, shape, pool_id, weight, path, borrowed in rows:
         held[gpu_id].append(held_as(span, during, state, shape, now))
-        holdings[pool_id].append(Holding(during.lower, during.upper, weight, path))
+        holdings[pool_id].append(Holding(during.lower, during.upper, weight, path, borrowed))
     return held, holdings

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
-from portal.quotas.policies import policy_of
+from portal.quotas.policies import EffectivePolicy, policy_of
 from portal.reservations.models import Approval
 from portal.reservations.request import Request, price_of
 from portal.tenants.models import Role, Tenant
@@ -36,7 +36,12 @@ def ask_approval(
 
 def threshold_for(asker: User, tenant: Tenant, price_slice_seconds: int) -> int | None:
     """The threshold, in slice-seconds, above which this price needs a lead's yes; None when it needs none."""
-    threshold = policy_of(tenant).approval_above_slice_seconds
+    return above_threshold(asker, tenant, policy_of(tenant), price_slice_seconds)
+
+
+def above_threshold(asker: User, tenant: Tenant, policy: EffectivePolicy, price_slice_seconds: int) -> int | None:
+    """As :func:`threshold_for`, with the tenant's policy known already."""
+    threshold = policy.approval_above_slice_seconds
     if threshold is None or price_slice_seconds <= threshold or may(asker, tenant, Role.LEAD):
         return None
     return threshold

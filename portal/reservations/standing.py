@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from portal.accounts.models import User
 from portal.audit.models import AuditEntry
-from portal.reservations.borrowing import borrows
+from portal.reservations.borrowing import would_borrow
 from portal.reservations.models import OPEN, Approval, EndReason, Reservation, State
-from portal.reservations.questions import held_until, threshold_for
+from portal.reservations.outlook import Outlook
+from portal.reservations.questions import above_threshold, held_until
 from portal.reservations.request import Request, price_of
 from portal.reservations.selectors import reservations_of
 from portal.tenants.models import Role
@@ -70,11 +71,12 @@ class Terms:
     held_until: dt.datetime
 
 
-def terms_of(request: Request, now: dt.datetime) -> Terms:
+def terms_of(request: Request, outlook: Outlook) -> Terms:
+    """One query beyond the outlook, which covers the request."""
     price = price_of(request, request.during)
     return Terms(
-        borrowed=borrows(request, request.during),
-        asks_above=threshold_for(request.created_by, request.tenant, price),
+        borrowed=would_borrow(outlook, request.pool, request.weight, request.during),
+        asks_above=above_threshold(request.created_by, request.tenant, outlook.policy, price),
         price=price,
-        held_until=held_until(request.during, now),
+        held_until=held_until(request.during, outlook.now),
     )

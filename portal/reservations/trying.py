@@ -10,11 +10,15 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
 from portal.inventory.models import Gpu
+from portal.reservations.booking import find_place, lock_pool
+from portal.reservations.borrowing import borrowers_in, promote_own
 from portal.reservations.closures import open_maintenance
+from portal.reservations.displacing import Claimed
 from portal.reservations.errors import Busy, ReservationRefused
 from portal.reservations.models import BOUND, OPEN, Lease, Reservation
 from portal.reservations.moving import change_window, in_the_way
-from portal.reservations.request import price_of, request_again
+from portal.reservations.request import Request, price_of, request_again
+from portal.reservations.rules import check_request
 from portal.reservations.spending import BudgetStatus, budget_statuses_during
 
 LOOKED_AHEAD = dt.timedelta(days=7)
@@ -67,6 +71,26 @@ def _tried(
     except OperationalError as error:
         busy = _("%(pool)s is being changed by many at once. Nothing was changed; try again.")
         raise Busy(busy % {"pool": reservation.pool}) from error
+
+
+def claim_of(request: Request, now: dt.datetime) -> Claimed | None:
+    """Whom a request that finds no room would displace, and where it would sit then; None when nobody gives way.
+
+    Looks under the pool's lock, and only where somebody borrows.
+    """
+    if request.during.isempty or not borrowers_in(request.pool, request.during):
+        return None
+    claimed = None
+    try:
+        with transaction.atomic():
+            lock_pool(request.pool.pk)
+            promote_own(request)
+            claimed = find_place(request, check_request(request, now), now)
+            raise _TakenBack
+    except _TakenBack:
+        return claimed
+    except (ReservationRefused, OperationalError):
+        return None
 
 
 def _places(reservation: Reservation) -> set[tuple[int, int, int]]:

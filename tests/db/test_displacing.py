@@ -4,6 +4,8 @@ import datetime as dt
 
 import pytest
 from django.conf import settings
+from django.test import Client
+from django.utils import timezone
 from psycopg2.extras import DateTimeTZRange
 
 from portal.audit.models import AuditEntry
@@ -11,6 +13,7 @@ from portal.inventory.models import Gpu
 from portal.notices.models import Notice
 from portal.quotas.models import Quota
 from portal.quotas.policy_changes import set_policy
+from portal.reservations.availability import preview
 from portal.reservations.changing import release_reservation
 from portal.reservations.dispatch import desired_document
 from portal.reservations.errors import NoCapacity, QuotaExceeded, ReservationRefused
@@ -18,7 +21,7 @@ from portal.reservations.models import Approval, Lease, Reservation, State, Wait
 from portal.reservations.spending_sums import Asked, sums_of
 from portal.reservations.sweeps import freeze_due
 from tests.db.house import MINUTE, House, bound, places, span, tell, windows
-from tests.factories import HOUR, make_quota, make_reservation, make_tenant, make_user
+from tests.factories import HOUR, make_quota, make_reservation, make_tenant, make_user, profile_of
 
 pytestmark = pytest.mark.django_db
 SECOND = dt.timedelta(seconds=1)
@@ -282,3 +285,34 @@ def test_an_extension_beyond_the_guarantee_is_borrowed_and_displaces_nobody(hous
     assert changed.borrowed
     entry = AuditEntry.objects.get(action="reservation.end_changed")
     assert (entry.before["borrowed"], entry.after["borrowed"]) == (False, True)
+
+
+def test_the_preview_says_that_a_claim_fits_and_how_many_give_way_and_changes_nothing(house):
+    house.book("7g.80gb")
+    borrowed = house.borrow()
+    shape = profile_of(house.pool, "7g.80gb")
+    before = list(Reservation.objects.values())
+    seen = preview(house.other, house.pool, shape, 1, span(house.start, 1), owner=house.rival)
+    assert (seen.fits, seen.displaces, len(seen.placements)) == (True, 1, 1)
+    assert seen.placements[0].gpu.pk == places(borrowed)[0][0]
+    refused = preview(house.team, house.pool, shape, 1, span(house.start, 1), owner=house.owner)
+    assert (refused.fits, refused.reason.code) == (False, "quota_exceeded")
+    assert list(Reservation.objects.values()) == before
+
+
+def test_the_reserve_page_says_who_decides_and_what_is_borrowed_before_it_is_sent(house):
+    set_policy(actor=house.admin, tenant=house.team, approval_above_slice_seconds=8 * 3600)
+    house.book("7g.80gb", by=house.lead)
+    client = Client()
+    client.force_login(house.owner)
+    local = timezone.localtime(house.start)
+    asked = {
+        "tenant": house.team.pk, "pool": house.pool.pk, "profile": profile_of(house.pool, "7g.80gb").pk, "ranks": 1,
+        "start": "at", "start_date": f"{local:%Y-%m-%d}", "start_time": f"{local:%H:%M}", "length": "2",
+        "workload": "command", "command": "train",
+    }  # fmt: skip
+    shown = client.get("/reserve/preview/", asked).content.decode()
+    assert "Needs approval." in shown and "14 slice-h is above 8 slice-h" in shown
+    assert "Borrowed." in shown and "with 15 min notice" in shown
+    shown = client.get("/reserve/preview/", asked | {"length": "1", "start_time": f"{local + HOUR:%H:%M}"})
+    assert "Needs approval." not in shown.content.decode() and "Borrowed." not in shown.content.decode()

@@ -297,7 +297,7 @@ def test_a_tenant_without_any_pool_is_told_so(client, org):
     assert "No pool is open to you" in text_of(client.get("/reserve/"))
 
 
-@pytest.mark.parametrize(("address", "most"), [("/", 12), ("/reserve/", 12), ("/rail/", 12), ("/reserve/preview/", 13)])
+@pytest.mark.parametrize(("address", "most"), [("/", 12), ("/reserve/", 12), ("/rail/", 12), ("/reserve/preview/", 15)])
 def test_the_form_and_its_answers_ask_little(page, org, asked, address, most, django_assert_max_num_queries):
     make_budget(org[1], 100 * 3600)
     page.get(address, asked)

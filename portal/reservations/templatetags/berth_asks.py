@@ -37,10 +37,12 @@ def standing(context: RequestContext, reservation) -> dict:
 
 @register.inclusion_tag("reservations/terms.html", takes_context=True)
 def terms(context: RequestContext, form) -> dict:
-    """Of a valid reserve form's request: whether a lead is asked, and whether it would be borrowed."""
+    """Of a valid reserve form's request: whether a lead is asked, and whether it would be borrowed. One query."""
     asked, during, user = form.cleaned_data, form.request_window, context["request"].user
     request = Request(user, user, asked["tenant"], asked["pool"], asked["profile"], asked["ranks"], during)
-    return {"terms": terms_of(request, form.now), "tenant": asked["tenant"]}
+    outlook = form.offer.outlook
+    known = outlook is not None and outlook.covers(during) and asked["pool"].pk in outlook.pools
+    return {"terms": terms_of(request, outlook) if known else None, "tenant": asked["tenant"]}
 
 
 @register.inclusion_tag("approvals/waiting.html", takes_context=True)
