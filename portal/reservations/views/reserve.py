@@ -33,6 +33,7 @@ from portal.reservations.models import IdempotencyKey, Reservation, State
 from portal.reservations.offer import offer_for
 from portal.reservations.outlook import outlook_around
 from portal.reservations.queueing import queue_request
+from portal.reservations.templatetags.berth_format import moment
 from portal.reservations.waitlist import join_waitlist
 
 SAME_CLICK = dt.timedelta(minutes=2)
@@ -97,9 +98,14 @@ def _post(request: PageRequest) -> HttpResponse:
         return _asked_before(request, form, refusal)
     except ReservationRefused as refusal:
         return _refused(request, form, refusal)
-    said = _("Waits in the queue: %(name)s.") if booked.state == State.QUEUED else _("Reserved: %(name)s.")
-    messages.success(request, said % {"name": booked.workload.name})
+    messages.success(request, _said(booked) % {"name": booked.workload.name, "until": moment(booked.hold_expires_at)})
     return _see(booked)
+
+
+def _said(booked: Reservation) -> str:
+    if booked.state == State.REQUESTED:
+        return _("A lead decides about %(name)s; its place is held until %(until)s.")
+    return _("Waits in the queue: %(name)s.") if booked.state == State.QUEUED else _("Reserved: %(name)s.")
 
 
 def _book(request: PageRequest, form: ReserveForm) -> Reservation:
