@@ -124,6 +124,8 @@ class Board:
     policies: dict[int, EffectivePolicy]
     shapes: tuple[Shape, ...]
     ahead: int = 0
+    # From when on at the earliest there is room for so many of a shape for so long: a board only becomes fuller.
+    room_from: dict[tuple[str, int, int], int] = field(default_factory=dict)
     _members: dict[tuple[int, int], ReservationRefused | None] = field(default_factory=dict)
     _opens: dict[int, list[int]] = field(default_factory=dict)
 

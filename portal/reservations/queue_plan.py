@@ -4,6 +4,7 @@ A candidate is every moment at which something may become possible. What stands 
 the estimated start is the dominant reason: the last thing that clears.
 """
 
+import bisect
 import datetime as dt
 import math
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from scheduler.placement.geometry import GpuView, Placement, disjoint_count, fre
 Evidence = dict[str, int | str | None]
 
 MOST_STARTS = 300
-AT_ONCE = 32
+FEW_AT_FIRST, MOST_AT_ONCE = 4, 32
 
 
 class Waits(StrEnum):
@@ -129,15 +130,25 @@ def latest_start(board: Board, reservation: Reservation) -> dt.datetime:
 
 
 def _candidates(board: Board, reservation: Reservation, first: dt.datetime) -> Iterator[tuple[int, int]]:
-    """(second, how many instances fit from then on), in order, worked out a few at a time."""
-    seconds = reservation.wait.seconds
-    begin = int(first.timestamp())
+    """(second, how many instances fit from then on), in order, worked out a few at a time.
+
+    What was found full for a request of the same shape is not looked at again, but for the last such moment.
+    """
+    seconds, ranks = reservation.wait.seconds, reservation.ranks
+    begin, from_now = int(first.timestamp()), first <= board.now
     last = int(min(reservation.wait.give_up_at, board.until - dt.timedelta(seconds=seconds)).timestamp())
-    moments = sorted({begin, *(at for at in board.turning_points(reservation) if begin < at <= last)})[:MOST_STARTS]
+    moments = sorted({begin, *(at for at in board.turning_points(reservation) if begin < at <= last)})
     shape, gpus = shape_of(reservation.profile), board.planned.gpus
-    for place in range(0, len(moments), AT_ONCE):
-        some = moments[place : place + AT_ONCE]
-        yield from zip(some, counts_at(shape, gpus, seconds, some), strict=True)
+    key = (shape.name, seconds, ranks)
+    known = board.room_from.get(key, begin)
+    moments = moments[max(0, bisect.bisect_left(moments, known) - 1) :][:MOST_STARTS]
+    place, many = 0, FEW_AT_FIRST
+    while some := moments[place : place + many]:
+        place, many = place + many, min(2 * many, MOST_AT_ONCE)
+        for at, count in zip(some, counts_at(shape, gpus, seconds, some), strict=True):
+            if from_now and count >= ranks and at >= known:
+                board.room_from[key], from_now = at, False
+            yield at, count
 
 
 def _fits(board: Board, layer: Layer, reservation: Reservation, during: DateTimeTZRange) -> bool:

@@ -4,11 +4,13 @@ import datetime as dt
 import random
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from portal.inventory.models import Gpu
 from portal.reservations import queue_serving
 from portal.reservations.models import LIVE, Lease, LeaseState, Reservation, State, Wait
+from portal.reservations.queue_board import Board
 from portal.reservations.queue_serving import planned_in, serve_queue
 from portal.reservations.queueing import queue_request
 from portal.workloads.drafts import WorkloadDraft
@@ -77,10 +79,8 @@ class Clockwork:
         }
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", range(3))
-def test_what_is_stored_is_true_at_every_step_and_every_estimate_is_kept(seed, monkeypatch):
-    monkeypatch.setattr(queue_serving, "PASS_SECONDS", 120.0)
+def run_out(seed: int) -> None:
+    """Fourteen requests, and the clock from one end of a lease to the next, until nobody waits any more."""
     clockwork = Clockwork(seed)
     for _ in range(14):
         clockwork.ask()
@@ -100,3 +100,24 @@ def test_what_is_stored_is_true_at_every_step_and_every_estimate_is_kept(seed, m
     assert not Wait.objects.exists(), "everybody is served in the end"
     for key, estimate in promised.items():
         assert Reservation.objects.get(pk=key).during.lower <= estimate, f"seed {seed}: R-{key} started late"
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    monkeypatch.setattr(queue_serving, "PASS_SECONDS", 120.0)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_stored_is_true_at_every_step_and_every_estimate_is_kept(seed):
+    run_out(seed)
+
+
+@pytest.mark.timeout(600)
+def test_control_when_nothing_is_kept_free_for_those_ahead_somebody_is_put_off(monkeypatch):
+    monkeypatch.setattr(Board, "plan", lambda *_anything: None)
+    with pytest.raises(AssertionError, match="was put off|started late"):
+        for seed in range(6):
+            with transaction.atomic():
+                run_out(seed)
+                transaction.set_rollback(True)
