@@ -316,3 +316,35 @@ def test_the_reserve_page_says_who_decides_and_what_is_borrowed_before_it_is_sen
     assert "Borrowed." in shown and "with 15 min notice" in shown
     shown = client.get("/reserve/preview/", asked | {"length": "1", "start_time": f"{local + HOUR:%H:%M}"})
     assert "Needs approval." not in shown.content.decode() and "Borrowed." not in shown.content.decode()
+
+
+def test_a_request_above_the_threshold_is_told_until_when_its_place_is_held(house):
+    set_policy(actor=house.admin, tenant=house.team, approval_above_slice_seconds=3600)
+    client = Client()
+    client.force_login(house.owner)
+    local = timezone.localtime(house.start)
+    asked = {
+        "tenant": house.team.pk, "pool": house.pool.pk, "profile": profile_of(house.pool, "7g.80gb").pk, "ranks": 1,
+        "start": "at", "start_date": f"{local:%Y-%m-%d}", "start_time": f"{local:%H:%M}", "length": "2",
+        "workload": "command", "command": "train",
+    }  # fmt: skip
+    answer = client.post("/reserve/", asked, follow=True)
+    assert "A lead decides about train; its place is held until" in answer.content.decode()
+
+
+def test_what_is_borrowed_carries_its_mark_at_home_and_on_its_page_with_the_story_of_its_displacement(house):
+    house.book("7g.80gb")
+    borrowed = house.borrow()
+    client = Client()
+    client.force_login(house.owner)
+    address = f"/reservations/{borrowed.number}/"
+    assert "may displace it with 15 min notice" in client.get("/").content.decode()
+    assert "Borrowed." in client.get(address).content.decode()
+    claimed = house.claim()
+    shown = client.get(address).content.decode()
+    rest = rest_of(borrowed)
+    assert "Displaced by a reservation that is guaranteed its slices." in shown and claimed.number not in shown
+    assert "7 slice-h were credited." in shown and f"continues as {rest.number}" in shown
+    client.force_login(house.admin)
+    assert f"Displaced by {claimed.number} of robotics" in client.get(address).content.decode()
+    assert f"The rest of {borrowed.number}" in client.get(f"/reservations/{rest.number}/").content.decode()
