@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from django.contrib.auth.hashers import make_password
 from django.db import connection, transaction
 from django.utils import timezone
+from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
 from portal.audit.sealing import seal_late_entries
@@ -21,7 +22,7 @@ from portal.inventory.models import Gpu, Node, NodeState, Pool, Profile
 from portal.inventory.reported import record_gpus
 from portal.ledger.models import LedgerEntry
 from portal.ledger.sums import sum_up
-from portal.reservations.models import Reservation
+from portal.reservations.models import Maintenance, Reservation
 from portal.tenants.models import Membership, Role, Tenant
 from portal.workloads.models import Template
 
@@ -53,6 +54,7 @@ def seed_year(
     users = _write_people(people, tenants, now, password)
     pools = _write_fleet(now)
     _write_templates(tenants[0])
+    _write_maintenance(users[0], now)
     _write_past(chance, scale, now, people, users, tenants, pools)
     _settle()
     return {
@@ -148,6 +150,20 @@ def _write_templates(root: Tenant) -> None:
              ("Evaluation", "Figures of a trained model", "evaluate"))
         )
     )  # fmt: skip
+
+
+def _write_maintenance(admin: User, now: dt.datetime) -> None:
+    """Of the node that is cordoned and so has no leases: one that was, and one that is ahead."""
+    node = Node.objects.get(name=FLEET[-1].names[-1])
+    before, ahead = now - dt.timedelta(days=30), now + dt.timedelta(days=3)
+    length = dt.timedelta(hours=6)
+    Maintenance.objects.create(
+        node=node, during=DateTimeTZRange(before, before + length), reason="New driver", created_by=admin,
+        created_at=before - dt.timedelta(days=9), started_at=before, ended_at=before + length,
+    )  # fmt: skip
+    Maintenance.objects.create(
+        node=node, during=DateTimeTZRange(ahead, ahead + length), reason="New power supply", created_by=admin
+    )
 
 
 def _askers(people, users, tenants, pool_ids: list[int]) -> Iterator[Asker]:

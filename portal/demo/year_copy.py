@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import JSONField, Model
+from django.db.models.expressions import DatabaseDefault
 from psycopg2.extras import Range
 
 _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
@@ -16,12 +17,13 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 def copy_rows(rows: Sequence[Model]) -> None:
     """Insert the rows, all of one model, and give them their ids in this order.
 
-    Triggers and constraints judge them as ever. A field that fills itself in when saved must be filled in before.
+    Triggers and constraints judge them as ever. A field that fills itself in when saved must be filled in before; one
+    that the database fills in is left to it.
     """
     if not rows:
         return
     meta = type(rows[0])._meta
-    fields = meta.concrete_fields
+    fields = [f for f in meta.concrete_fields if not isinstance(getattr(rows[0], f.attname), DatabaseDefault)]
     text = io.StringIO()
     with connection.cursor() as cursor:
         cursor.execute(
