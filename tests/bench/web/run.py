@@ -18,8 +18,8 @@ from tests.bench.web.people import Onlookers, filled, ids_for, onlookers, pages
 from tests.bench.web.server import Server, running_server
 
 CLIENTS = 4
-REQUESTS, QUICK_REQUESTS = 40, 12
-QUICK_SCALE = 0.25
+REQUESTS, QUICK_REQUESTS = 40, 8
+QUICK_SCALE = 0.1
 EMPTY = ("GET", "/bench/empty/", None)
 CPU_MS_MOST, P95_MS_MOST, KILOBYTES_MOST, QUERIES_MOST, FETCHES_MOST = 60, 300, 150, 12, 12
 
