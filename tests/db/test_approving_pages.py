@@ -37,7 +37,7 @@ def test_a_question_shows_who_asks_what_its_price_and_what_stays_of_the_budget(h
     house.book("7g.80gb", hours=2)
     house.book("1g.10gb", start=house.start + 3 * HOUR)
     shown = text_of(page(house.lead).get("/approvals/"))
-    for words in ("owner of vision-lab asks for 1 × 7g.80gb", "14 slice-h", "7 slice-h",
+    for words in ("owner of vision-lab asks for 1 × 7g.80gb", "Price in slice-h 14", "asks a lead above 7",
                   "besides this 1", "Left of 100 after this 85", "frees its hold"):  # fmt: skip
         assert words in shown, words
 
