@@ -64,7 +64,8 @@ class Frame:
         while when <= self.until:
             new_day = when.hour == 0 and when.minute == 0
             near = -NEAR_PERCENT < self.at(when) - now < NEAR_PERCENT / 2
-            ticks.append(Tick(self.x(when), day(when) if new_day else hour(when), new_day, near))
+            if _exists(when):
+                ticks.append(Tick(self.x(when), day(when) if new_day else hour(when), new_day, near))
             when += step
         return ticks
 
@@ -73,6 +74,11 @@ class Frame:
         """Where now is, or "" outside."""
         share = self.at(timezone.now())
         return percentage(share) if 0 <= share <= 100 else ""
+
+
+def _exists(local: dt.datetime) -> bool:
+    """Not in the hour that the clock leaves out: there a mark would lie under that of the hour after it."""
+    return local.astimezone(dt.UTC).astimezone(local.tzinfo).replace(tzinfo=None) == local.replace(tzinfo=None)
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,17 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from psycopg2.extras import DateTimeTZRange
 
+from portal.reservations.calendar_hours import AsksWhichHour
 from portal.reservations.errors import ReservationRefused, WindowRefused
 from portal.reservations.models import Reservation
-from portal.reservations.windows import local_time, make_window
+from portal.reservations.windows import make_window
 
 EXTEND = "extend"
 LONGEST_EXTENSION = 366 * 86400
 FIELD_OF_REFUSAL = {"start": "start_time", "end": "end_time", "name": "name"}
 
 
-class ChangeForm(forms.Form):
+class ChangeForm(AsksWhichHour):
     """``window`` is set once both ends are understood. What has started has no field for its start: that stays.
 
     An end that shows the minute in which the present one lies is the present one: seconds are not typed.
@@ -33,7 +34,8 @@ class ChangeForm(forms.Form):
 
     def __init__(self, reservation: Reservation, started: bool, data: Mapping[str, str] | None = None):
         values = values_of(reservation)
-        super().__init__(data={**values, **{name: data[name] for name in values if name in data}} if data else values)
+        typed = [name for name in (*values, "start_fold", "end_fold") if data and name in data]
+        super().__init__(data={**values, **{name: data[name] for name in typed}} if data else values)
         self.reservation, self.started = reservation, started
         if started:
             del self.fields["start_date"], self.fields["start_time"]
@@ -53,9 +55,10 @@ class ChangeForm(forms.Form):
         if date is None or time is None:
             return None
         present = getattr(self.reservation, f"{side}s_at")
-        if _local(side, present) == {f"{side}_date": f"{date:%Y-%m-%d}", f"{side}_time": f"{time:%H:%M}"}:
+        shown = {f"{side}_date": f"{date:%Y-%m-%d}", f"{side}_time": f"{time:%H:%M}"}
+        if f"{side}_fold" not in self.data and _local(side, present) == shown:
             return present
-        return local_time(date, time, timezone.get_current_timezone(), side)
+        return self.instant(date, time, side)
 
     def refuse(self, refusal: ReservationRefused) -> None:
         """Put a refusal beside the field that it names, if this form has it."""

@@ -1,5 +1,6 @@
 """Why a request was refused: one code for programs, one sentence with numbers for people, and ways on."""
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -31,6 +32,16 @@ class NoAccess(ReservationRefused):
 class WindowRefused(ReservationRefused):
     code = "window_refused"
     status = 422
+
+
+@dataclass(eq=False)
+class HourUnclear(WindowRefused):
+    """A local time that exists ``twice`` or not at all. ``readings`` are the instants that may be meant, in order."""
+
+    readings: tuple[dt.datetime, ...] = ()
+    twice: bool = False
+
+    code = "hour_unclear"
 
 
 class ProfileUnknown(ReservationRefused):

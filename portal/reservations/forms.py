@@ -12,10 +12,11 @@ from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 from psycopg2.extras import DateTimeTZRange
 
+from portal.reservations.calendar_hours import AsksWhichHour, fold_value
 from portal.reservations.errors import WindowRefused
 from portal.reservations.offer import Offer, named
 from portal.reservations.rules import MOST_RANKS
-from portal.reservations.windows import local_time, make_window
+from portal.reservations.windows import make_window
 from portal.workloads.drafts import DraftRefused, WorkloadDraft, check_draft, draft_from_template
 
 LENGTHS = (1, 2, 4, 8, 24)
@@ -37,7 +38,7 @@ FIELD_OF_REFUSAL = {
 NOT_OFFERED = _("Choose one of those that are offered.")
 
 
-class WindowForm(forms.Form):
+class WindowForm(AsksWhichHour):
     """When: a start and a length or an end, local to the reader. ``request_window`` is set once both are understood.
 
     Asked for as soon as possible, the window is the one that begins now: only its length counts.
@@ -87,7 +88,7 @@ class WindowForm(forms.Form):
     def _moment(self, cleaned: dict, side: str) -> dt.datetime | None:
         date, time = cleaned.get(f"{side}_date"), cleaned.get(f"{side}_time")
         if date and time:
-            return local_time(date, time, timezone.get_current_timezone(), side)
+            return self.instant(date, time, side)
         for part, value in (("date", date), ("time", time)):
             if not value and f"{side}_{part}" not in self.errors:
                 self.add_error(f"{side}_{part}", _("This is needed."))
@@ -218,4 +219,8 @@ def with_alternative(data: Mapping[str, str]) -> dict[str, str]:
 
 
 def _local(side: str, when: dt.datetime) -> dict[str, str]:
-    return {f"{side}_date": f"{when:%Y-%m-%d}", f"{side}_time": f"{when:%H:%M}"}
+    return {
+        f"{side}_date": f"{when:%Y-%m-%d}",
+        f"{side}_time": f"{when:%H:%M}",
+        f"{side}_fold": fold_value(when.replace(second=0, microsecond=0)),
+    }

@@ -9,8 +9,9 @@ from django.utils.translation import gettext_lazy as _
 from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Node, NodeState, Pool
+from portal.reservations.calendar_hours import AsksWhichHour
 from portal.reservations.errors import WindowRefused
-from portal.reservations.windows import local_time, make_window
+from portal.reservations.windows import make_window
 
 EVERYTHING = "all"
 DATE, TIME = ["%Y-%m-%d"], ["%H:%M", "%H:%M:%S"]
@@ -20,7 +21,7 @@ FIELD_OF_REFUSAL = {
 }  # fmt: skip
 
 
-class LocalTimesForm(forms.Form):
+class LocalTimesForm(AsksWhichHour):
     """Pairs ``<side>_date`` and ``<side>_time``; an hour that does not exist or exists twice is asked about."""
 
     def moment(self, side: str) -> dt.datetime | None:
@@ -29,7 +30,7 @@ class LocalTimesForm(forms.Form):
         if not date or not time:
             return None
         try:
-            return local_time(date, time, timezone.get_current_timezone(), side)
+            return self.instant(date, time, side)
         except WindowRefused as refusal:
             self.refuse(refusal)
             return None

@@ -9,7 +9,7 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Pool
 from portal.quotas.words import length
-from portal.reservations.errors import WindowRefused
+from portal.reservations.errors import HourUnclear, WindowRefused
 
 START_GRACE = dt.timedelta(seconds=60)
 LATEST_YEAR = 9000
@@ -80,22 +80,36 @@ def _check_length(during: DateTimeTZRange, pool: Pool) -> None:
 
 
 def local_time(date: dt.date, time: dt.time, zone: zoneinfo.ZoneInfo, field: str = "start") -> dt.datetime:
-    """The instant of a local date and time; an hour that does not exist or exists twice is refused, never shifted."""
+    """The instant of a local date and time, never shifted: an hour that does not exist or exists twice is a question.
+
+    Raises :class:`HourUnclear` with both instants, or with the last minute before the gap and the first time after it.
+    """
     early = dt.datetime.combine(date, time, tzinfo=zone)
-    late = early.replace(fold=1)
-    shown = {"time": f"{date:%Y-%m-%d} {time:%H:%M}", "zone": zone.key}
     try:
-        first, second = early.astimezone(dt.UTC), late.astimezone(dt.UTC)
+        first, second = early.astimezone(dt.UTC), early.replace(fold=1).astimezone(dt.UTC)
     except (OverflowError, ValueError) as error:
         raise WindowRefused(_("That date is too far away."), field=field) from error
     if first == second:
         return first
-    if first > second:  # in the gap of a clock change the two readings come out reversed
-        raise WindowRefused(
-            _("%(time)s does not exist in %(zone)s: the clock is put forward then.") % shown, shown, field=field
-        )
-    raise WindowRefused(
-        _("%(time)s exists twice in %(zone)s: the clock is put back then. Choose a time outside that hour.") % shown,
-        shown,
-        field=field,
-    )
+    shown = {"time": f"{date:%Y-%m-%d} {time:%H:%M}", "zone": zone.key}
+    if first < second:
+        said = _("%(time)s exists twice in %(zone)s: the clock is put back then. Which one is meant?")
+        readings = (first, second)
+    else:  # in the gap of a clock change the two readings come out reversed
+        said = _("%(time)s does not exist in %(zone)s: the clock is put forward then. Which time is meant?")
+        after = _first_after_gap(second, first, zone)
+        readings = (after - dt.timedelta(minutes=1), after)
+    evidence = shown | {"readings": ", ".join(when.astimezone(zone).isoformat() for when in readings)}
+    raise HourUnclear(said % shown, evidence, field=field, readings=readings, twice=first < second)
+
+
+def _first_after_gap(before: dt.datetime, after: dt.datetime, zone: zoneinfo.ZoneInfo) -> dt.datetime:
+    """The instant, to the second, at which the clock is put forward: after ``before``, at ``after`` at the latest."""
+    old = before.astimezone(zone).utcoffset()
+    while after - before > dt.timedelta(seconds=1):
+        middle = before + dt.timedelta(seconds=(after - before) // dt.timedelta(seconds=2))
+        if middle.astimezone(zone).utcoffset() == old:
+            before = middle
+        else:
+            after = middle
+    return after

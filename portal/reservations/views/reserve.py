@@ -85,6 +85,7 @@ def _context(form: ReserveForm, answer: Answer, checked: bool) -> dict:
         "errors": form.errors if checked and not valid else {},
         "lengths": [str(hours) for hours in LENGTHS],
         "own": OWN_COMMAND,
+        "questions": form.questions,
     }
 
 
