@@ -17,6 +17,7 @@ urlpatterns = [
     path("", include("portal.reservations.urls")),
     path("", include("portal.reservations.inbox_urls")),
     path("", include("portal.reservations.change_urls")),
+    path("", include("portal.reservations.series_urls")),
     path("", include("portal.reservations.maintenance_urls")),
     path("", include("portal.reservations.calendar_urls")),
     path("", include("portal.accounts.urls")),

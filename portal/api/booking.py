@@ -33,7 +33,7 @@ def book(request: SignedInApiRequest, asked: dict) -> tuple[Reservation, bool]:
     pool = get_object_or_404(Pool, pk=asked["pool"])
     key = key_of(request)
     known = bool(key) and IdempotencyKey.objects.filter(user=user, key=key).exists()
-    owner, workload = _owner(user, tenant, asked.get("owner")), _draft(tenant, asked)
+    owner, workload = _owner(user, tenant, asked.get("owner")), draft_of(tenant, asked)
     profile = profile_named(pool, asked["profile"])
     what: dict[str, Any] = {"tenant": tenant, "pool": pool, "profile": profile, "ranks": asked["ranks"]}
     who: dict[str, Any] = {"created_by": user, "owner": owner, "workload": workload, "key": key}
@@ -75,7 +75,7 @@ def _owner(user: User, tenant: Tenant, owner_id: int | None) -> User:
     return member.user
 
 
-def _draft(tenant: Tenant, asked: dict) -> WorkloadDraft:
+def draft_of(tenant: Tenant, asked: dict) -> WorkloadDraft:
     if "template" in asked:
         offered = Template.objects.filter(tenant_id__in=tenant.ancestor_ids)
         return draft_from_template(get_object_or_404(offered, pk=asked["template"]), asked["name"])

@@ -13,6 +13,7 @@ from portal.api.views import (
     notices,
     people,
     reservations,
+    series,
     usage,
 )
 
@@ -48,6 +49,9 @@ urlpatterns = [
     path(MAINTENANCE, maintenance.MaintenanceView.as_view(), name="api_maintenance_one"),
     path(MAINTENANCE + "cancel/", maintenance.CancelView.as_view(), name="api_maintenance_cancel"),
     path(MAINTENANCE + "end/", maintenance.EndView.as_view(), name="api_maintenance_end"),
+    path("api/v1/series/", series.SeriesListView.as_view(), name="api_series"),
+    path("api/v1/series/<int:series_id>/", series.SeriesView.as_view(), name="api_series_one"),
+    path("api/v1/series/<int:series_id>/skip/", series.SeriesSkipView.as_view(), name="api_series_skip"),
     path("api/v1/fleet/", fleet.FleetView.as_view(), name="api_fleet"),
     path("api/v1/notices/", notices.NoticesView.as_view(), name="api_notices"),
     path("api/v1/notices/<int:notice_id>/read/", notices.NoticeReadView.as_view(), name="api_notice_read"),

@@ -12,11 +12,12 @@ from portal.accounts.middleware import zone_of
 from portal.accounts.models import User
 from portal.inventory.models import Pool, Profile
 from portal.quotas.policies import EffectivePolicy, policy_of
+from portal.quotas.selectors import quotas_binding
 from portal.reservations.errors import CountRefused, NoAccess, ReservationRefused, WindowRefused, WorkloadRefused
 from portal.reservations.models import Series
 from portal.reservations.policy_rules import HeldByPerson, check_policy, weight_held_by
 from portal.reservations.request import Request, price_of
-from portal.reservations.rules import check_member
+from portal.reservations.rules import check_access, check_member, check_shape
 from portal.reservations.series_dates import Clock, Occurrence, Rule, occurrences_of
 from portal.tenants.models import Role, Tenant
 from portal.tenants.selectors import may
@@ -73,11 +74,13 @@ class SeriesAsked:
 
 
 def check_asked(asked: SeriesAsked) -> None:
-    """What holds for the whole series: who asks for whom, the names, the workload, its size."""
+    """What holds for the whole series: who asks for whom, where, what size, the names, the workload."""
     others = bool(asked.roster) or asked.owner.pk != asked.created_by.pk
     if others and not may(asked.created_by, asked.tenant, Role.LEAD):
         raise NoAccess(_("Only a lead of %(tenant)s books for others.") % {"tenant": asked.tenant}, field="roster")
     check_people(asked.people, asked.tenant)
+    check_access(asked.people[0], asked.tenant, asked.pool, quotas_binding(asked.tenant, asked.pool))
+    check_shape(asked.pool, asked.profile, asked.ranks)
     try:
         check_draft(asked.draft)
         check_name(asked.name)

@@ -72,6 +72,11 @@ BOOKING = {
     "tenant": "{tenant}", "pool": "{pool}", "profile": "1g.10gb", "start": "{start}", "end": "{end}",
     "workload": {"name": "x", "command": ["x"]},
 }  # fmt: skip
+ONE_SERIES = "/api/v1/series/{series}/"
+SERIES = {name: BOOKING[name] for name in ("tenant", "pool", "profile", "workload")} | {
+    "name": "course", "rule": "FREQ=DAILY;COUNT=2", "time_zone": "UTC", "first_date": "{start:.10}",
+    "opens": "22:59", "closes": "23:59",
+}  # fmt: skip
 
 TABLE: dict[str, tuple[Row, ...]] = {
     "health": (reads("/healthz", EVERYBODY),),
@@ -145,6 +150,18 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "queue": (reads("/queue/"), reads("/queue/?pool={pool}")),
     "offer_accept": (writes("/reservations/R-{reservation}/accept/", GIVES_BACK, 303),),
     "offer_decline": (writes("/reservations/R-{reservation}/decline/", GIVES_BACK, 303),),
+    "series": (reads("/series/"),),
+    "series_new": (reads("/series/new/", BOOK_SOMEWHERE, no=403), writes("/series/new/", BOOK_SOMEWHERE, 422, no=403)),
+    "series_preview": (reads("/series/new/preview/", BOOK_SOMEWHERE, no=403),),
+    "series_one": (reads("/series/{series}/", SEES_US),),
+    "series_change": (writes("/series/{series}/change/", LEADS, 422),),
+    "series_cancel": (reads("/series/{series}/cancel/", LEADS), writes("/series/{series}/cancel/", LEADS, 303)),
+    "series_skip": (
+        reads("/series/{series}/skip/{occurrence}/", LEADS),
+        writes("/series/{series}/skip/{occurrence}/", LEADS, 303),
+    ),
+    "series_person_add": (writes("/series/{series}/people/", LEADS, 422),),
+    "series_person_remove": (writes("/series/{series}/people/{user}/remove/", LEADS, 303),),
     "timeline": (reads("/timeline/"),),
     "fleet": (reads("/fleet/"),),
     "usage": (reads("/usage/?tenant={tenant}", SEES_US),),
@@ -228,6 +245,13 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "api_accept": (writes(ONE + "accept/", GIVES_BACK, 409),),
     "api_decline": (writes(ONE + "decline/", GIVES_BACK, 409),),
     "api_log": (reads(ONE + "log/", SEES_US),),
+    "api_series": (
+        reads("/api/v1/series/"),
+        reads("/api/v1/series/?tenant={tenant}", SEES_US),
+        writes("/api/v1/series/", MEMBERS, 201, body=SERIES, but={"viewer": 409}),
+    ),
+    "api_series_one": (reads(ONE_SERIES, SEES_US), Row("DELETE", ONE_SERIES, LEADS)),
+    "api_series_skip": (writes(ONE_SERIES + "skip/", LEADS, 200, body={"date": "{occurrence}"}),),
     "api_fleet": (reads("/api/v1/fleet/"),),
     "api_maintenance": (
         reads("/api/v1/maintenance/"),

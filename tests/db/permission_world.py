@@ -10,7 +10,16 @@ from django.utils import timezone
 from portal.accounts.models import User
 from portal.accounts.services import create_token, disable
 from portal.notices.models import Delivery, DeliveryState, Kind, Notice
-from portal.reservations.models import Approval, CalendarFeed, LeaseLog, LeaseState, Maintenance, State
+from portal.reservations.models import (
+    Approval,
+    CalendarFeed,
+    LeaseLog,
+    LeaseState,
+    Maintenance,
+    Reservation,
+    Series,
+    State,
+)
 from portal.tenants.models import Invitation, Role
 from tests.db.permission_table import OURS
 from tests.factories import (
@@ -122,11 +131,24 @@ def _make_things(world: World, ours, root) -> None:
         owner=member, kind="user", token_hash=hashlib.sha256(b"members").hexdigest(), sign_in_round=0
     )
     start, end = (f"{now + dt.timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}" for hours in (1, 2))
+    tomorrow = now.date() + dt.timedelta(days=1)
+    course = Series.objects.create(
+        tenant=ours, owner=world.people["lead"], created_by=world.people["lead"], pool=pool, profile=booked.profile,
+        name="course", rule="FREQ=WEEKLY;COUNT=1", time_zone="UTC", first_date=tomorrow, opens=dt.time(9),
+        closes=dt.time(10),
+    )  # fmt: skip
+    colleague = make_user("colleague", ours)
+    course.roster.set([colleague])
+    lesson = make_reservation(
+        ours, pool, "1g.10gb", window(now + dt.timedelta(days=1)), places=((gpu, 6),), owner=colleague
+    )
+    Reservation.objects.filter(pk=lesson.pk).update(series=course, occurrence=tomorrow)
     world.ids |= {
         "tenant": ours.pk, "pool": pool.pk, "quota": quota.pk, "profile": booked.profile_id, "node": gpu.node_id,
         "reservation": booked.pk, "ended": ended.pk,
         "notice": told.pk, "delivery": refused.pk, "maintenance": ahead.pk,
+        "series": course.pk, "occurrence": str(tomorrow),
         "approval": question.pk, "calendar_feed": feed.pk,
-        "user": make_user("colleague", ours).pk, "invitation": invitation.pk,
+        "user": colleague.pk, "invitation": invitation.pk,
         "start": start, "end": end,
     }  # fmt: skip

@@ -119,7 +119,8 @@ def test_an_hour_that_is_a_question_is_neither_shifted_nor_left_out(house):
         clock=Clock(berlin, dt.time(2, 30), dt.time(4)),
     )  # fmt: skip
     seen = preview_series(wanted)
-    assert why(seen) == ["", "window_refused", ""] and seen.fits[1].occurrence.during is None
+    assert [one.fits for one in seen.fits] == [True, False, True] and seen.fits[1].occurrence.during is None
+    assert seen.fits[1].refusal is seen.fits[1].occurrence.question
     with pytest.raises(SeriesRefused, match="02:30") as refusal:
         book_series(wanted)
     assert refusal.value.status == 422

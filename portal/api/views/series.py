@@ -1,0 +1,100 @@
+"""Series: listed, read, booked, given back. What is not the asker's is 404, as if it did not exist."""
+
+from django.db.models import Prefetch, QuerySet
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from portal.accounts.requests import SignedInApiRequest
+from portal.api.booking import key_of
+from portal.api.pages import listed, page_of
+from portal.api.series_asking import RestRequest, SeriesListRequest, SeriesRequest, SkipRequest, asked_by
+from portal.api.shapes.reservations import RefusalShape
+from portal.api.shapes.series import SeriesAnswerShape, SeriesShape, SeriesWholeShape
+from portal.api.views.reservations import KEY, REFUSALS
+from portal.reservations.models import IdempotencyKey, Reservation, Series
+from portal.reservations.series_booking import book_series
+from portal.reservations.series_changing import cancel_series, skip_occurrence
+from portal.reservations.series_listing import may_change_series, mine_among, series_of
+from portal.reservations.series_preview import preview_series
+from portal.tenants.selectors import tenants_of
+
+
+class SeriesListView(APIView):
+    @extend_schema(operation_id="series_list", parameters=[SeriesListRequest], responses=page_of(SeriesShape))
+    def get(self, request: SignedInApiRequest) -> Response:
+        """The series of all tenants that the asker may see, newest first."""
+        said = SeriesListRequest(data=request.query_params)
+        said.is_valid(raise_exception=True)
+        rows = series_of(request.user).prefetch_related("roster")
+        if "tenant" in said.validated_data:
+            top = get_object_or_404(tenants_of(request.user), pk=said.validated_data["tenant"])
+            rows = rows.filter(tenant__path__startswith=top.path)
+        if said.validated_data["mine"]:
+            rows = mine_among(rows, request.user)
+        return listed(self, request, rows, lambda page: SeriesShape(page, many=True).data)
+
+    @extend_schema(
+        operation_id="book_series",
+        parameters=[KEY],
+        request=SeriesRequest,
+        responses={200: SeriesAnswerShape, 201: SeriesAnswerShape, **REFUSALS},
+    )
+    def post(self, request: SignedInApiRequest) -> Response:
+        """Book every occurrence that is not skipped, for everybody, or none. 200 instead of 201: a dry run, which books
+        nothing, or a key that was used before for this same request."""
+        said = SeriesRequest(data=request.data)
+        said.is_valid(raise_exception=True)
+        asked, skip = asked_by(request, said.validated_data), frozenset(said.validated_data["skip"])
+        if said.validated_data["dry_run"]:
+            return Response(SeriesAnswerShape({"series": None, "preview": preview_series(asked, skip=skip)}).data)
+        key = key_of(request)
+        known = bool(key) and IdempotencyKey.objects.filter(user=request.user, key=key).exists()
+        series = book_series(asked, skip=skip, key=key)
+        found = {"series": _whole(request).get(pk=series.pk), "preview": None}
+        return Response(SeriesAnswerShape(found).data, status=200 if known else 201)
+
+
+class SeriesView(APIView):
+    @extend_schema(operation_id="series", responses={200: SeriesWholeShape, 404: RefusalShape})
+    def get(self, request: SignedInApiRequest, series_id: int) -> Response:
+        return _shown(request, series_id)
+
+    @extend_schema(
+        operation_id="cancel_series", parameters=[RestRequest], responses={200: SeriesWholeShape, **REFUSALS}
+    )
+    def delete(self, request: SignedInApiRequest, series_id: int) -> Response:
+        """Cancel what has not begun, as one object: a series is never forgotten."""
+        said = RestRequest(data=request.query_params)
+        said.is_valid(raise_exception=True)
+        cancel_series(series=_changeable(request, series_id), actor=request.user, **said.validated_data)
+        return _shown(request, series_id)
+
+
+class SeriesSkipView(APIView):
+    @extend_schema(operation_id="skip_occurrence", request=SkipRequest, responses={200: SeriesWholeShape, **REFUSALS})
+    def post(self, request: SignedInApiRequest, series_id: int) -> Response:
+        """Give one occurrence back, for everybody, unless it has begun."""
+        series = _changeable(request, series_id)
+        said = SkipRequest(data=request.data)
+        said.is_valid(raise_exception=True)
+        skip_occurrence(series=series, date=said.validated_data["date"], actor=request.user)
+        return _shown(request, series_id)
+
+
+def _whole(request: SignedInApiRequest) -> QuerySet[Series]:
+    parts = Reservation.objects.select_related("owner").order_by("occurrence", "pk")
+    return series_of(request.user).prefetch_related("roster", Prefetch("reservations", queryset=parts))
+
+
+def _shown(request: SignedInApiRequest, series_id: int) -> Response:
+    return Response(SeriesWholeShape(get_object_or_404(_whole(request), pk=series_id)).data)
+
+
+def _changeable(request: SignedInApiRequest, series_id: int) -> Series:
+    series = get_object_or_404(series_of(request.user), pk=series_id)
+    if not may_change_series(request.user, series):
+        raise Http404
+    return series
