@@ -33,14 +33,15 @@ class World:
 
 
 def make_world() -> World:
-    """Each tenant is guaranteed a twentieth of all GPUs and may hold everything; budgets are none's."""
+    """Each tenant is guaranteed a twentieth of all GPUs, which are full before any limit is met. There are no budgets."""
     root = make_tenant("bench")
     last, wide = make_pool_with_gpus("H100", 1), make_pool_with_gpus("H100", GPUS, nodes=GPUS // GPUS_A_NODE)
     tenants = [make_tenant(f"tenant-{number}", root) for number in range(TENANTS)]
     for pool, gpus in ((last, 1), (wide, GPUS)):
-        make_quota(root, pool, WEIGHT * gpus)
+        limit = WEIGHT * gpus * CLIENTS
+        make_quota(root, pool, limit)
         for tenant in tenants:
-            make_quota(tenant, pool, WEIGHT * gpus, guaranteed=WEIGHT * gpus // TENANTS)
+            make_quota(tenant, pool, limit, guaranteed=WEIGHT * gpus // TENANTS)
     people = tuple(
         (make_user(f"client-{number}", tenants[number % TENANTS]).pk, tenants[number % TENANTS].pk)
         for number in range(CLIENTS)
