@@ -60,9 +60,14 @@ def _page(
         form = ChangeSeriesForm(initial=change_values(series, ahead[0].date))
     context = {
         "series": series, "words": rule_words(series), "dates": dates, "ahead": ahead, "roster": roster,
-        "may_change": may_change, "form": form if may_change else None, "typed": "", **more,
+        "may_change": may_change, "opened": _opened(request), "form": form if may_change else None, "typed": "", **more,
     }  # fmt: skip
     return render(request, "reservations/series_one.html", context, status=status)
+
+
+def _opened(request: PageRequest) -> dt.date | None:
+    """The one date whose people are listed: all at once, a class of a term is a page of hundreds."""
+    return _date_or_none(request.GET.get("date", ""))
 
 
 @login_required
@@ -164,10 +169,17 @@ def _changeable(request: PageRequest, number: int) -> Series:
 
 
 def _date(text: str) -> dt.date:
+    found = _date_or_none(text)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _date_or_none(text: str) -> dt.date | None:
     try:
         return dt.date.fromisoformat(text)
-    except ValueError as error:
-        raise Http404 from error
+    except ValueError:
+        return None
 
 
 def _given_back(count: int) -> str:
