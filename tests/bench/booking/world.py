@@ -33,7 +33,7 @@ class World:
 
 
 def make_world() -> World:
-    """Each tenant is guaranteed a twentieth of all GPUs, which are full before any limit is met. There are no budgets."""
+    """Each tenant is guaranteed a twentieth of all GPUs; they are full before any limit is met. Budgets are none's."""
     root = make_tenant("bench")
     last, wide = make_pool_with_gpus("H100", 1), make_pool_with_gpus("H100", GPUS, nodes=GPUS // GPUS_A_NODE)
     tenants = [make_tenant(f"tenant-{number}", root) for number in range(TENANTS)]
