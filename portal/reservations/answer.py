@@ -98,17 +98,7 @@ def answer_to(
     soon = _soon(form, asker) if form.soon else None
     if soon and soon.during and outlook and outlook.covers(soon.during):
         during = soon.during
-    image = form.draft.image if form.draft else None
-    seen = preview(
-        asked["tenant"],
-        asked["pool"],
-        asked["profile"],
-        asked["ranks"],
-        during,
-        image=image,
-        outlook=outlook,
-        owner=asker,
-    )
+    seen = _preview(form, during, outlook, asker)
     refusal = refusal or (soon.refusal if soon else seen.reason)
     bars, most, frame = _chart(form, during, outlook)
     frozen = during.lower - settings.FREEZE_HORIZON
@@ -127,6 +117,14 @@ def answer_to(
         soon=soon,
         ahead=waiting_for(asked["pool"], during) if refusal and not soon and isinstance(refusal, PASSES) else None,
     )
+
+
+def _preview(form: ReserveForm, during: DateTimeTZRange, outlook: Outlook | None, asker: User) -> Preview:
+    asked = form.cleaned_data
+    image = form.draft.image if form.draft else None
+    return preview(
+        asked["tenant"], asked["pool"], asked["profile"], asked["ranks"], during, image=image, outlook=outlook,
+        owner=asker)  # fmt: skip
 
 
 def _soon(form: ReserveForm, asker: User) -> Outcome:

@@ -88,6 +88,9 @@ RECORDS: dict[str, set[str]] = {
     "portal.reservations.agent_reports.apply_report": {"reservation.running", "reservation.ended", "node.heard"},
     "portal.reservations.sweeps.end_overdue": {"reservation.ended"},
     "portal.reservations.ending.close_reservation": {"reservation.ended"},
+    # These two only try: what they record goes with what they take back.
+    "portal.reservations.trying.claim_of": {"reservation.guaranteed"},
+    "portal.reservations.trying.outcome_of": {"reservation.moved", "reservation.end_changed"},
     "portal.reservations.maintenance_effects.take_out": {"reservation.ended"},
     "portal.reservations.writing_off.write_off_node": {"node.written_off", "node.retired", "reservation.ended"},
 }

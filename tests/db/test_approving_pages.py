@@ -81,7 +81,7 @@ def test_who_comes_second_is_told_what_was_decided(house):
 def test_lists_of_questions_cost_the_same_number_of_queries_whatever_their_number(house, address):
     make_budget(house.team, 10**9)
     make_budget(house.root, 10**9)
-    client, counts, gpu = page(house.lead), [], house.pool.gpus.get()
+    client, counts = page(house.lead), []
     for size in (1, 25, 200):
         for number in range(Approval.objects.count(), size):
             start = house.start + number * 2 * HOUR

@@ -35,7 +35,7 @@ SAME = {
     "CPU", "English", "Rank %(rank)s", "python train.py --epochs 20", "D j M", "D j M Y",
     "of %(nodes)s", "of %(limit)s", "of %(running)s", "%(held)s of %(limit)s", "%(left)s of %(amount)s",
     "%(observed)s of %(generation)s", "%(node)s GPU %(index)d, %(slices)s", "%(node)s GPU %(gpu)s, %(slices)s",
-    "%(node)s, GPU %(gpu)s, %(slices)s",
+    "%(node)s, GPU %(gpu)s, %(slices)s", "API", "%(given)s of %(promise)s",
 }  # fmt: skip
 WORD = re.compile(r"[A-Za-z]{2,}")
 # A number stands before the unit here, not an amount with its unit.
