@@ -13,7 +13,7 @@ from portal.quotas.periods import period_at
 from portal.quotas.selectors import with_hours
 from portal.quotas.tree import next_below
 from portal.reservations.context import Shell
-from portal.reservations.models import LIVE, Lease
+from portal.reservations.models import COUNTED, Lease
 from portal.reservations.selectors import ON_DEVICE
 from portal.reservations.spending import BudgetStatus, statuses_of
 from portal.tenants.models import Role, Tenant
@@ -180,7 +180,7 @@ def split_above(tenant: Tenant, rows: Iterable[TreeRow]) -> Split | None:
 def weights_held(pool: Pool, tenants: Sequence[Tenant], now: dt.datetime) -> dict[int, int]:
     """The weight that each tenant's subtree holds in the pool at this moment."""
     now_held = Q(during__contains=now) | Q(state__in=ON_DEVICE)
-    leases = Lease.objects.filter(now_held, state__in=LIVE, reservation__pool=pool)
+    leases = Lease.objects.filter(COUNTED, now_held, reservation__pool=pool)
     leases = leases.filter(reservation__tenant_id__in=[tenant.pk for tenant in tenants])
     own = leases.values_list("reservation__tenant_id").annotate(weight=Sum(F("reservation__weight")))
     return rolled_up(dict(own.order_by()), tenants)

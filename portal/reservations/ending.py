@@ -13,6 +13,7 @@ from portal.inventory.services import raise_generations
 from portal.reservations.models import (
     BOUND,
     LIVE,
+    MOVED,
     OPEN,
     Approval,
     Decision,
@@ -24,8 +25,6 @@ from portal.reservations.models import (
 )
 
 WITHDRAWABLE = BOUND
-# The end reason of a lease whose rank was given another place: it says nothing about how the reservation ended.
-MOVED = "moved"
 # Of one whose node was taken out of service under it.
 CLOSED = "closed"
 # What an agent says at the end of a lease -> how people read the reservation's end; the gravest of the ranks counts.

@@ -19,7 +19,7 @@ from portal.quotas.periods import periods_met
 from portal.quotas.policies import EffectivePolicy, policy_and_budgets
 from portal.quotas.selectors import with_hours
 from portal.reservations.closures import closures
-from portal.reservations.models import LIVE, Lease
+from portal.reservations.models import COUNTED, LIVE, MOVED, Lease
 from portal.reservations.policy_rules import quotas_met
 from portal.reservations.selectors import NEIGHBOURS, ON_DEVICE, bookable_gpus, held_as, profiles_of, shape_of, view_of
 from portal.reservations.spending import BudgetStatus, statuses_of
@@ -162,7 +162,7 @@ def _held_by(owner_id: int, policy: EffectivePolicy, around: DateTimeTZRange) ->
     """Below the highest tenant whose policy counts what one person holds."""
     highest = policy.weight_rules[0][0].path
     rows = Lease.objects.filter(
-        state__in=LIVE, reservation__owner=owner_id, reservation__tenant__path__startswith=highest,
+        COUNTED, reservation__owner=owner_id, reservation__tenant__path__startswith=highest,
         during__overlap=around,
     ).values_list("during", "reservation__weight", "reservation__tenant__path")  # fmt: skip
     return tuple(Holding(during.lower, during.upper, weight, path) for during, weight, path in rows)
@@ -188,10 +188,12 @@ def _leases(
     rows = Lease.objects.filter(here, Q(during__overlap=around) | overdue, state__in=LIVE).values_list(
         "gpu_id", "span", "during", "state", "reservation__profile__name",
         "reservation__pool_id", "reservation__weight", "reservation__tenant__path", "reservation__borrowed",
+        "end_reason",
     )  # fmt: skip
     held: dict[int, list[Held]] = defaultdict(list)
     holdings: dict[int, list[Holding]] = defaultdict(list)
-    for gpu_id, span, during, state, shape, pool_id, weight, path, borrowed in rows:
+    for gpu_id, span, during, state, shape, pool_id, weight, path, borrowed, end_reason in rows:
         held[gpu_id].append(held_as(span, during, state, shape, now))
-        holdings[pool_id].append(Holding(during.lower, during.upper, weight, path, borrowed))
+        if end_reason != MOVED:
+            holdings[pool_id].append(Holding(during.lower, during.upper, weight, path, borrowed))
     return held, holdings

@@ -19,7 +19,7 @@ from portal.quotas.models import Quota
 from portal.quotas.policies import EffectivePolicy
 from portal.quotas.words import hours_words, length
 from portal.reservations.errors import NoAccess, PolicyRefused, WindowRefused
-from portal.reservations.models import LIVE, Lease, Reservation
+from portal.reservations.models import COUNTED, Lease, Reservation
 from portal.reservations.selectors import peak_of
 from portal.reservations.templatetags.berth_format import moment
 from portal.tenants.models import Tenant
@@ -149,6 +149,6 @@ def weight_held_by(
     """
     User.objects.select_for_update(no_key=True).get(pk=owner.pk)
     held = Lease.objects.filter(
-        state__in=LIVE, reservation__owner=owner, reservation__tenant__path__startswith=tenant.path,
+        COUNTED, reservation__owner=owner, reservation__tenant__path__startswith=tenant.path,
         during__overlap=during)  # fmt: skip
     return peak_of(held.exclude(reservation=instead_of) if instead_of else held, during)

@@ -22,7 +22,7 @@ from portal.quotas.periods import periods_met
 from portal.quotas.policies import EffectivePolicy, policies_of
 from portal.quotas.selectors import with_hours
 from portal.reservations.errors import ReservationRefused
-from portal.reservations.models import LIVE, Lease, Reservation
+from portal.reservations.models import COUNTED, Lease, Reservation
 from portal.reservations.outlook import Holding, Outlook, PoolOutlook, QuotaUse
 from portal.reservations.policy_rules import quotas_met
 from portal.reservations.rules import check_member
@@ -226,7 +226,7 @@ def board_of(pool: Pool, waiting: Sequence[Reservation], now: dt.datetime) -> Bo
 
 
 def _holdings(pool: Pool, around: DateTimeTZRange) -> list[Holding]:
-    rows = Lease.objects.filter(state__in=LIVE, reservation__pool=pool, during__overlap=around).order_by("pk")
+    rows = Lease.objects.filter(COUNTED, reservation__pool=pool, during__overlap=around).order_by("pk")
     found = rows.values_list("during", "reservation__weight", "reservation__tenant__path")
     return [Holding(during.lower, during.upper, weight, path) for during, weight, path in found]
 
@@ -234,7 +234,7 @@ def _holdings(pool: Pool, around: DateTimeTZRange) -> list[Holding]:
 def _own(owner_ids: set[int], around: DateTimeTZRange) -> dict[int, list[Holding]]:
     """What people hold in all pools, of those whose policies count it."""
     own: dict[int, list[Holding]] = {owner_id: [] for owner_id in owner_ids}
-    rows = Lease.objects.filter(state__in=LIVE, reservation__owner__in=owner_ids, during__overlap=around)
+    rows = Lease.objects.filter(COUNTED, reservation__owner__in=owner_ids, during__overlap=around)
     for owner_id, during, weight, path in rows.order_by("pk").values_list(
         "reservation__owner_id", "during", "reservation__weight", "reservation__tenant__path"
     ):

@@ -9,8 +9,8 @@ from psycopg2.extras import DateTimeTZRange, NumericRange
 
 from portal.accounts.models import User
 from portal.inventory.models import Gpu, GpuState, NodeState, Pool, Profile
-from portal.reservations.closures import closures
-from portal.reservations.models import LIVE, Lease, LeaseState, Reservation
+from portal.reservations.closures import COLUMNS, Canvas, GpuColumns, closures
+from portal.reservations.models import COUNTED, LIVE, Lease, LeaseState, Reservation
 from portal.tenants.models import Role, Tenant
 from portal.tenants.selectors import may, tenants_of
 from scheduler.placement.geometry import GpuView, Held, Shape, Window
@@ -41,8 +41,8 @@ def peak_weight_held(
 
 
 def leases_held(pool: Pool, during: DateTimeTZRange, instead_of: Reservation | None = None) -> QuerySet[Lease]:
-    """Live leases of the pool's reservations that meet the window, those of ``instead_of`` left out."""
-    rows = Lease.objects.filter(state__in=LIVE, reservation__pool=pool, during__overlap=during)
+    """Leases that count, of the pool's reservations, that meet the window; those of ``instead_of`` left out."""
+    rows = Lease.objects.filter(COUNTED, reservation__pool=pool, during__overlap=during)
     return rows.exclude(reservation=instead_of) if instead_of else rows
 
 
@@ -83,10 +83,10 @@ def gpu_views(
 
     ``without`` are ids of leases that are looked away from: they are about to be moved, or to make room.
     """
-    gpus = list(bookable_gpus(pool))
+    gpus = [GpuColumns(*row) for row in bookable_gpus(pool).values_list(*COLUMNS)]
     overdue = Q(during__endswith__lte=now, state__in=ON_DEVICE)
     around = DateTimeTZRange(during.lower - NEIGHBOURS, during.upper + NEIGHBOURS, "[)")
-    rows = Lease.objects.filter(Q(during__overlap=around) | overdue, gpu__in=gpus, state__in=LIVE).values_list(
+    rows = Lease.objects.filter(Q(during__overlap=around) | overdue, gpu__pool=pool, state__in=LIVE).values_list(
         "gpu_id", "span", "during", "state", "reservation__profile__name"
     )
     rows = rows.exclude(pk__in=list(without)) if without else rows
@@ -105,7 +105,7 @@ def held_as(span: NumericRange, during: DateTimeTZRange, state: str, profile_nam
     return Held(span.lower, span.upper, int(during.lower.timestamp()), int(until.timestamp()), profile_name)
 
 
-def view_of(gpu: Gpu, held: Iterable[Held]) -> GpuView:
+def view_of(gpu: Canvas, held: Iterable[Held]) -> GpuView:
     return GpuView(gpu.pk, gpu.node_id, gpu.index, gpu.memory_slices, tuple(sorted(held, key=_by_place)))
 
 

@@ -13,7 +13,7 @@ from psycopg2.extras import DateTimeTZRange
 from portal.accounts.models import User
 from portal.quotas.policies import EffectivePolicy
 from portal.reservations.errors import ReservationRefused
-from portal.reservations.models import LIVE, Lease
+from portal.reservations.models import COUNTED, Lease
 from portal.reservations.outlook import Holding, outlook_around, peak_below
 from portal.reservations.policy_rules import HeldByPerson, check_coverage, check_policy, check_policy_window
 from portal.reservations.questions import threshold_for
@@ -169,7 +169,7 @@ def _held_by_each(people: Sequence[User], policy: EffectivePolicy, around: DateT
     found: dict[int, list[Holding]] = {person.pk: [] for person in people}
     if policy.weight_rules:
         rows = Lease.objects.filter(
-            state__in=LIVE, reservation__owner__in=people, during__overlap=around,
+            COUNTED, reservation__owner__in=people, during__overlap=around,
             reservation__tenant__path__startswith=policy.weight_rules[0][0].path,
         )  # fmt: skip
         columns = ("reservation__owner_id", "during", "reservation__weight", "reservation__tenant__path")

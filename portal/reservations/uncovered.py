@@ -14,7 +14,7 @@ from portal.quotas.models import Quota
 from portal.quotas.policies import policies_of
 from portal.quotas.selectors import with_hours
 from portal.reservations.errors import ReservationRefused
-from portal.reservations.models import LIVE, Lease, Reservation, State
+from portal.reservations.models import COUNTED, Lease, Reservation, State
 from portal.reservations.policy_rules import check_coverage, check_policy
 from portal.tenants.models import Tenant
 
@@ -90,7 +90,7 @@ def _by_rule(future: dict[int, Reservation], now: dt.datetime) -> dict[int, Unco
 def _claims(tenant: Tenant, now: dt.datetime, pool: Pool | None) -> list[Claim]:
     """What is held from now on, in the order in which it was booked."""
     rows = Lease.objects.filter(
-        state__in=LIVE, reservation__tenant__path__startswith=tenant.path, during__endswith__gt=now)  # fmt: skip
+        COUNTED, reservation__tenant__path__startswith=tenant.path, during__endswith__gt=now)  # fmt: skip
     rows = rows.filter(reservation__pool=pool) if pool else rows
     held = rows.order_by("reservation_id", "rank").values_list(
         "reservation_id", "reservation__owner_id", "reservation__pool_id", "during", "reservation__weight"

@@ -27,6 +27,8 @@ from portal.reservations.errors import (
 )
 from portal.reservations.models import Lease, Reservation, State
 from portal.reservations.moving import change_reservation, rename_reservation
+from portal.reservations.outlook import outlook_around, peak_below
+from portal.reservations.selectors import peak_weight_held
 from portal.reservations.spending_sums import Asked, sums_of
 from portal.reservations.sweeps import freeze_due
 from tests.db.house import MINUTE, House, bound, observe, places, span, tell, windows
@@ -230,6 +232,16 @@ def test_moving_a_frozen_one_withdraws_it_and_starts_anew_once_the_old_place_is_
     assert list(handed_out(new)) == [new.pk]
     moved.refresh_from_db()
     assert moved.state == State.CONFIRMED
+
+
+def test_a_rank_that_was_moved_counts_once_while_its_old_place_is_being_freed(house):
+    soon = house.book("7g.80gb", start=house.now + HOUR)
+    house.change(soon, start=house.now + 90 * MINUTE, end=house.now + 150 * MINUTE)
+    around = span(house.now, 5)
+    assert peak_weight_held(house.root, house.pool, around) == 7
+    seen = outlook_around(house.team, around, house.now, pool=house.pool)
+    assert peak_below(house.root.path, around, seen.pools[house.pool.pk].holdings) == 7
+    assert not any(view.held == () for view in seen.pools[house.pool.pk].views), "both places are held"
 
 
 def test_an_agent_that_starts_the_old_place_before_it_hears_of_the_move_makes_nothing_run(house):

@@ -7,7 +7,7 @@ from portal.ledger.models import LedgerEntry
 from portal.quotas.models import Budget, Quota
 from portal.quotas.tree import next_below
 from portal.reservations.borrowing import own_share
-from portal.reservations.models import LIVE, UNDER_WAY, Lease, LeaseState, Reservation, State
+from portal.reservations.models import COUNTED, LIVE, UNDER_WAY, Lease, LeaseState, Reservation, State
 from portal.reservations.spending import budget_statuses
 
 FINAL = [State.ENDED, State.REFUSED, State.CANCELLED]
@@ -26,8 +26,11 @@ def check_no_slice_is_shared() -> None:
 
 
 def check_no_quota_is_exceeded(cut: set[int]) -> None:
-    """``cut`` are ids of quotas lowered below what was held: only what comes later is refused there."""
-    leases = list(Lease.objects.filter(state__in=LIVE).select_related("reservation__tenant"))
+    """``cut`` are ids of quotas lowered below what was held: only what comes later is refused there.
+
+    A rank that was moved counts once, although its former place is held until it is free.
+    """
+    leases = list(Lease.objects.filter(COUNTED).select_related("reservation__tenant"))
     quotas = list(Quota.objects.select_related("tenant", "pool"))
     for quota in quotas:
         mine = [one for one in leases if one.reservation.pool_id == quota.pool_id

@@ -8,7 +8,9 @@ from portal.reservations.models.maintenance import Maintenance
 from portal.reservations.models.reservation import Reservation
 from portal.reservations.models.states import (
     BOUND,
+    COUNTED,
     LIVE,
+    MOVED,
     OPEN,
     UNDER_WAY,
     EndReason,
@@ -21,7 +23,9 @@ from portal.reservations.models.states import (
 
 __all__ = [
     "BOUND",
+    "COUNTED",
     "LIVE",
+    "MOVED",
     "OPEN",
     "UNDER_WAY",
     "Approval",

@@ -38,6 +38,10 @@ class LeaseState(models.TextChoices):
 LIVE = [LeaseState.PLANNED, LeaseState.STARTING, LeaseState.ACTIVE, LeaseState.STOPPING]
 # What serves its rank; one that is stopping still holds its span, beside the one that took its place after a move.
 BOUND = [LeaseState.PLANNED, LeaseState.STARTING, LeaseState.ACTIVE]
+# The end reason of a lease whose rank was given another place: it says nothing about how the reservation ended.
+MOVED = "moved"
+# What quotas and shares count. What a move left behind keeps its span until it is free, but its rank counts once.
+COUNTED = Q(state__in=LIVE) & ~Q(end_reason=MOVED)
 OPEN = [State.CONFIRMED, State.RUNNING]
 UNDER_WAY = [State.REQUESTED, State.QUEUED, State.CONFIRMED, State.RUNNING]
 
