@@ -128,7 +128,10 @@ def unlocked(pool_id: int) -> Pool:
 
 @pytest.mark.case("Q-09")
 @pytest.mark.parametrize("path", ["create", "extend", "move"])
-def test_control_without_the_lock_the_last_slice_is_sold_more_than_once(race, house, monkeypatch, path):
+def test_control_without_the_lock_the_last_slice_is_sold_more_than_once(
+    race, house, monkeypatch, without_exclusion, path
+):
+    """All choose the same place, so the constraint would hide what the lock prevents."""
     for module in (booking, changing, moving, approving, queue_serving):
         monkeypatch.setattr(module, "lock_pool", unlocked)
     most = 0
