@@ -174,7 +174,7 @@ def lock_budgets(tenant: Tenant) -> None:
 
 
 def _write(request: Request, allowed: Allowed, now: dt.datetime) -> Reservation:
-    approval = approval_needed(request, allowed.during, now)
+    approval = approval_needed(request, allowed.during, now, allowed.policy)
     return Reservation.objects.create(
         tenant=request.tenant,
         owner=request.owner,

@@ -37,13 +37,21 @@ class Share:
         return tenant_path.startswith(self.path) and not tenant_path.startswith(self.below)
 
 
-def borrows(request: Request, during: DateTimeTZRange) -> bool:
+def borrows(request: Request, during: DateTimeTZRange, held: Iterable[Holding]) -> bool:
     """Whether at some moment of the window the request would hold more than its nearest quota's own share.
 
-    What is borrowed already takes nothing of the guarantee. Two queries.
+    ``held`` is everything of the pool in the window; what is borrowed takes nothing of the guarantee. One query.
     """
     shares = shares_of(request.tenant, during, _rows(request.pool))
-    return _exceeds(shares, request.weight, _guaranteed(leases_held(request.pool, during, request.instead_of)))
+    return _exceeds(shares, request.weight, [one for one in held if not one.borrowed])
+
+
+def holdings(leases: QuerySet[Lease]) -> list[Holding]:
+    """As quotas and shares count them."""
+    rows = leases.values_list(
+        "during", "reservation__weight", "reservation__tenant__path", "reservation__borrowed"
+    )
+    return [Holding(during.lower, during.upper, weight, path, borrowed) for during, weight, path, borrowed in rows]
 
 
 def would_borrow(outlook: Outlook, pool: Pool, weight: int, during: DateTimeTZRange) -> bool:
@@ -109,7 +117,7 @@ def promote(borrowers: Sequence[Reservation]) -> set[int]:
         return set()
     pool = borrowers[0].pool
     around = DateTimeTZRange(min(one.starts_at for one in borrowers), max(one.ends_at for one in borrowers), "[)")
-    rows, held, promoted = _rows(pool), _guaranteed(leases_held(pool, around)), set()
+    rows, held, promoted = _rows(pool), holdings(leases_held(pool, around).filter(reservation__borrowed=False)), set()
     for one in sorted(borrowers, key=lambda one: (one.created_at, one.pk)):
         weight = one.weight * one.ranks
         if _exceeds(shares_of(one.tenant, one.during, rows), weight, held):
@@ -125,13 +133,6 @@ def promote(borrowers: Sequence[Reservation]) -> set[int]:
 
 def _rows(pool: Pool) -> list[Quota]:
     return list(Quota.objects.filter(pool=pool).select_related("tenant"))
-
-
-def _guaranteed(leases: QuerySet[Lease]) -> list[Holding]:
-    rows = leases.filter(reservation__borrowed=False).values_list(
-        "during", "reservation__weight", "reservation__tenant__path"
-    )
-    return [Holding(during.lower, during.upper, weight, path) for during, weight, path in rows]
 
 
 def _exceeds(shares: Iterable[Share], weight: int, held: Iterable[Holding]) -> bool:

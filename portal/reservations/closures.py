@@ -2,6 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Protocol, TypeVar
 
 from django.db.models import Q, QuerySet
 from psycopg2.extras import DateTimeTZRange
@@ -16,7 +18,37 @@ def open_maintenance(around: DateTimeTZRange) -> QuerySet[Maintenance]:
     return Maintenance.objects.filter(ended_at__isnull=True, cancelled_at__isnull=True, during__overlap=around)
 
 
-def closures(gpus: Iterable[Gpu], around: DateTimeTZRange) -> dict[int, list[Held]]:
+class Canvas(Protocol):
+    """What is looked at of a GPU: its row, or just these columns of it."""
+
+    @property
+    def pk(self) -> int: ...
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def pool_id(self) -> int | None: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def memory_slices(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class GpuColumns:
+    """Those columns, read without the rest: a pool may have a thousand GPUs."""
+
+    pk: int
+    node_id: int
+    pool_id: int | None
+    index: int
+    memory_slices: int
+
+
+COLUMNS = tuple(column.name for column in fields(GpuColumns))
+Seen = TypeVar("Seen", bound=Canvas)
+
+
+def closures(gpus: Iterable[Canvas], around: DateTimeTZRange) -> dict[int, list[Held]]:
     """By GPU id; one query. ``gpus`` name their node and pool by id."""
     gpus = list(gpus)
     found: dict[int, list[Held]] = defaultdict(list)
@@ -25,7 +57,7 @@ def closures(gpus: Iterable[Gpu], around: DateTimeTZRange) -> dict[int, list[Hel
     return found
 
 
-def closed_by(one: Maintenance, gpu: Gpu) -> Held:
+def closed_by(one: Maintenance, gpu: Canvas) -> Held:
     """As placement sees it."""
     since, until = int(one.during.lower.timestamp()), int(one.during.upper.timestamp())
     return Held(0, gpu.memory_slices, since, until, MAINTENANCE)
@@ -41,7 +73,7 @@ def drawn_maintenance(gpus: Iterable[Gpu], around: DateTimeTZRange) -> dict[int,
     return found
 
 
-def _met(gpus: list[Gpu], rows: QuerySet[Maintenance]) -> Iterator[tuple[Gpu, Maintenance]]:
+def _met(gpus: list[Seen], rows: QuerySet[Maintenance]) -> Iterator[tuple[Seen, Maintenance]]:
     """Each GPU with each maintenance of its node, of its pool or of everything."""
     concerned = Q(node__in={gpu.node_id for gpu in gpus}) | Q(pool__in={gpu.pool_id for gpu in gpus})
     for one in rows.filter(concerned | Q(node__isnull=True, pool__isnull=True)):

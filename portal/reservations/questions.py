@@ -17,16 +17,24 @@ from portal.tenants.selectors import may, tenants_of
 SHORTEST_HOLD = dt.timedelta(hours=1)
 
 
-def approval_needed(request: Request, during: DateTimeTZRange, now: dt.datetime) -> Approval | None:
+def approval_needed(
+    request: Request, during: DateTimeTZRange, now: dt.datetime, policy: EffectivePolicy | None = None
+) -> Approval | None:
     """A question to the leads when the price is above the tenant's threshold and no lead asks, stored; else None."""
-    return ask_approval(request.created_by, request.tenant, price_of(request, during), during, now)
+    return ask_approval(request.created_by, request.tenant, price_of(request, during), during, now, policy)
 
 
 def ask_approval(
-    asker: User, tenant: Tenant, price_slice_seconds: int, during: DateTimeTZRange, now: dt.datetime
+    asker: User,
+    tenant: Tenant,
+    price_slice_seconds: int,
+    during: DateTimeTZRange,
+    now: dt.datetime,
+    policy: EffectivePolicy | None = None,
 ) -> Approval | None:
-    """``during`` is the first window that hangs on the answer: the question never outlives it."""
-    threshold = threshold_for(asker, tenant, price_slice_seconds)
+    """``during`` is the first window that hangs on the answer: the question never outlives it. ``policy`` is the
+    tenant's, where it is known already."""
+    threshold = above_threshold(asker, tenant, policy or policy_of(tenant), price_slice_seconds)
     if threshold is None:
         return None
     return Approval.objects.create(

@@ -5,6 +5,7 @@ offer, the API, on behalf of another.
 """
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
@@ -13,14 +14,15 @@ from psycopg2.extras import DateTimeTZRange
 from portal.accounts.models import User
 from portal.inventory.models import Pool, Profile
 from portal.quotas.models import Quota
-from portal.quotas.policies import policy_of
+from portal.quotas.policies import EffectivePolicy, policy_and_budgets
 from portal.quotas.selectors import quotas_binding
-from portal.reservations.borrowing import borrows
+from portal.reservations.borrowing import borrows, holdings
 from portal.reservations.errors import CountRefused, NoAccess, ProfileUnknown, QuotaExceeded, WorkloadRefused
+from portal.reservations.outlook import Holding, peak_below
 from portal.reservations.policy_rules import check_coverage, check_policy, quotas_met, weight_held_by
 from portal.reservations.reasons import quota_exceeded
 from portal.reservations.request import Request
-from portal.reservations.selectors import peak_weight_held
+from portal.reservations.selectors import leases_held
 from portal.reservations.spending import check_budgets
 from portal.reservations.windows import check_changed_window, check_window
 from portal.tenants.models import Role, Tenant
@@ -41,6 +43,7 @@ class Allowed:
     borrowed: bool
     quotas: list[Quota]
     crowded: QuotaExceeded | None = None
+    policy: EffectivePolicy | None = None
 
 
 def check_request(request: Request, now: dt.datetime) -> Allowed:
@@ -61,18 +64,20 @@ def check_request(request: Request, now: dt.datetime) -> Allowed:
             check_draft(request.workload)
         except DraftRefused as error:
             raise WorkloadRefused(str(error), field="workload") from error
-    _check_policy(request, during, now)
-    borrowed = borrows(request, during)
-    crowded = quota_refusal(request, quotas, during)
+    policy, budgets = policy_and_budgets(tenant)
+    _check_policy(request, policy, during, now)
+    held = holdings(leases_held(pool, during, request.instead_of))
+    borrowed = borrows(request, during, held)
+    crowded = quota_refusal(request, quotas, during, held)
     if crowded and borrowed:
         raise crowded
-    check_budgets(tenant, request.weight, during, now, instead_of=request.instead_of)
-    return Allowed(during, borrowed, quotas, crowded)
+    check_budgets(tenant, request.weight, during, now, instead_of=request.instead_of, budgets=budgets)
+    return Allowed(during, borrowed, quotas, crowded, policy)
 
 
-def _check_policy(request: Request, during: DateTimeTZRange, now: dt.datetime) -> None:
+def _check_policy(request: Request, policy: EffectivePolicy, during: DateTimeTZRange, now: dt.datetime) -> None:
     check_policy(
-        policy_of(request.tenant),
+        policy,
         pool=request.pool,
         profile=request.profile,
         weight=request.weight_of_owner,
@@ -115,10 +120,12 @@ def check_shape(pool: Pool, profile: Profile, ranks: int) -> None:
         raise CountRefused(_("The count is 1 to %(most)d.") % {"most": MOST_RANKS}, {"most": MOST_RANKS}, field="ranks")
 
 
-def quota_refusal(request: Request, quotas: list[Quota], during: DateTimeTZRange) -> QuotaExceeded | None:
+def quota_refusal(
+    request: Request, quotas: list[Quota], during: DateTimeTZRange, held: Sequence[Holding]
+) -> QuotaExceeded | None:
     """The peak over the part of the window counts in which the quota is valid, for the tenant and for all above it."""
     for quota, part in quotas_met(quotas, during):
-        held = peak_weight_held(quota.tenant, request.pool, part, instead_of=request.instead_of)
-        if held + request.weight > quota.limit:
-            return quota_exceeded(str(quota.tenant), quota.limit, held, request.weight)
+        peak = peak_below(quota.tenant.path, part, held)
+        if peak + request.weight > quota.limit:
+            return quota_exceeded(str(quota.tenant), quota.limit, peak, request.weight)
     return None

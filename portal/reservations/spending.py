@@ -107,15 +107,24 @@ def statuses_of(
 
 
 def check_budgets(
-    tenant: Tenant, weight: int, during: DateTimeTZRange, now: dt.datetime, *, instead_of: Reservation | None = None
+    tenant: Tenant,
+    weight: int,
+    during: DateTimeTZRange,
+    now: dt.datetime,
+    *,
+    instead_of: Reservation | None = None,
+    budgets: Sequence[Budget] | None = None,
 ) -> None:
     """Refuse what a budget on the way up cannot pay, period by period; equal to what is left is accepted.
 
     True only while the caller holds the budgets' locks, from root to leaf. ``instead_of`` is the reservation that asks
     for another window: its promise is not counted, and what it has held already is spent, not asked for again.
+    ``budgets`` are those that bind the tenant, where they are known already.
     """
     since = max(during.lower, now) if instead_of else during.lower
-    statuses = budget_statuses_during(tenant, during.lower, during.upper, now, instead_of=instead_of)
+    rows = budgets_binding(tenant) if budgets is None else budgets
+    asked = [(budget, period) for budget in rows for period in periods_met(budget, during.lower, during.upper)]
+    statuses = statuses_of(asked, now, instead_of=instead_of)
     refuse_over_budget(statuses, weight, since, during.upper)
 
 

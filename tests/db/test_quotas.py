@@ -13,10 +13,11 @@ from portal.quotas.errors import NotAllowed, QuotaRefused
 from portal.quotas.models import Budget, Quota
 from portal.quotas.selectors import quotas_binding
 from portal.quotas.services import set_budget, set_quota
+from portal.reservations.borrowing import holdings
 from portal.reservations.models import Lease, LeaseState, Reservation
 from portal.reservations.request import Request
 from portal.reservations.rules import quota_refusal
-from portal.reservations.selectors import peak_weight_held
+from portal.reservations.selectors import leases_held, peak_weight_held
 from portal.tenants.models import Role
 from tests.factories import (
     HOUR,
@@ -52,7 +53,7 @@ def refusal(tenant, pool, profile, ranks, during):
     """What the quotas that bind the tenant say to a request, or None."""
     person = make_user()
     request = Request(person, person, tenant, pool, profile_of(pool, profile), ranks, during)
-    return quota_refusal(request, quotas_binding(tenant, pool), during)
+    return quota_refusal(request, quotas_binding(tenant, pool), during, holdings(leases_held(pool, during)))
 
 
 def test_quotas_come_root_first_and_none_means_no_access(org, pool):
