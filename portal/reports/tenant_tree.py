@@ -52,8 +52,11 @@ class TreeRow:
 
     @property
     def borrowed(self) -> int:
-        """Held beyond what is guaranteed."""
-        return max(0, self.held - self.quota.guaranteed) if self.quota else 0
+        """Held beyond what is guaranteed; the root's guarantee is its limit, since nobody stands beside it."""
+        if self.quota is None:
+            return 0
+        promise = self.quota.guaranteed if self.tenant.parent_id else self.quota.limit
+        return max(0, self.held - promise)
 
     @property
     def own(self) -> int:

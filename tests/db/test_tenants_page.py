@@ -45,7 +45,7 @@ def _running(tenant, pool, start, profile="3g.40gb"):
 
 
 def test_what_is_held_below_is_held_above_and_beyond_the_guarantee_it_is_borrowed(client, org, pool):
-    make_quota(org[0], pool, 14, 14)
+    make_quota(org[0], pool, 14, 0)
     make_quota(org[1], pool, 10, 2)
     _running(org[2], pool, 0)
     _running(make_tenant("robotics", org[0]), pool, 4)
