@@ -3,12 +3,13 @@
 import datetime as dt
 import zoneinfo
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from portal.demo.year_plan import Use
 from portal.inventory.models import Pool
 from portal.quotas.models import Budget, Period, Policy, Quota
 from portal.quotas.periods import MONTHS
+from portal.reservations.peaks import highest
 from portal.tenants.models import Tenant
 
 GUARANTEED_SHARE = 0.8  # of what stands above, split evenly
@@ -32,7 +33,7 @@ def write_quotas(tenants: Sequence[Tenant], pools: Mapping[int, tuple[Pool, int]
     for tenant in tenants:
         for pool_id, (pool, weight) in pools.items():
             if tenant.depth <= 2:
-                peak = peak_of(spans[tenant.pk, pool_id])
+                peak = highest(spans[tenant.pk, pool_id])
                 rows[tenant.pk, pool_id] = _quota(tenant, pool, weight, peak, rows, tenants)
     Quota.objects.bulk_create(rows.values())
     return _borrowed(uses, paths, rows)
@@ -48,19 +49,6 @@ def _quota(tenant: Tenant, pool: Pool, weight: int, peak: int, rows: Mapping, te
     return Quota(
         tenant=tenant, pool=pool, limit=limit, guaranteed=min(limit, int(GUARANTEED_SHARE * promise / siblings))
     )
-
-
-def peak_of(spans: Iterable[Span]) -> int:
-    """The most weight held at one moment; what ends gives way before what begins at the same instant."""
-    changes: dict[dt.datetime, int] = defaultdict(int)
-    for start, end, weight in spans:
-        changes[start] += weight
-        changes[end] -= weight
-    held = peak = 0
-    for moment in sorted(changes):
-        held += changes[moment]
-        peak = max(peak, held)
-    return peak
 
 
 def _borrowed(uses: Sequence[Use], paths: Mapping[int, list[int]], rows: Mapping) -> list[bool]:

@@ -5,8 +5,6 @@ its limit). A tenant without a quota shares that of the nearest tenant above. Ow
 root's, so that every guarantee can be claimed at any moment, if need be by displacing who borrows.
 """
 
-import datetime as dt
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +17,7 @@ from portal.quotas.models import Quota
 from portal.quotas.tree import next_below
 from portal.reservations.models import UNDER_WAY, Lease, Reservation, State
 from portal.reservations.outlook import Holding, Outlook
+from portal.reservations.peaks import highest_within
 from portal.reservations.request import Request
 from portal.reservations.selectors import leases_held
 from portal.tenants.models import Tenant
@@ -142,14 +141,5 @@ def _exceeds(shares: Iterable[Share], weight: int, held: Iterable[Holding]) -> b
 
 def _peak(share: Share, held: Iterable[Holding]) -> int:
     """The most of the share that is taken at one moment of its stretch."""
-    changes: dict[dt.datetime, int] = defaultdict(int)
-    since, until = share.during.lower, share.during.upper
-    for one in held:
-        if one.since < until and since < one.until and share.includes(one.tenant_path):
-            changes[max(one.since, since)] += one.weight
-            changes[min(one.until, until)] -= one.weight
-    taken = peak = 0
-    for moment in sorted(changes):
-        taken += changes[moment]
-        peak = max(peak, taken)
-    return peak
+    mine = ((one.since, one.until, one.weight) for one in held if share.includes(one.tenant_path))
+    return highest_within(mine, share.during)

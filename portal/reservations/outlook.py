@@ -20,6 +20,7 @@ from portal.quotas.policies import EffectivePolicy, policy_and_budgets
 from portal.quotas.selectors import with_hours
 from portal.reservations.closures import closures
 from portal.reservations.models import COUNTED, LIVE, MOVED, Lease
+from portal.reservations.peaks import highest_within
 from portal.reservations.policy_rules import quotas_met
 from portal.reservations.selectors import NEIGHBOURS, ON_DEVICE, bookable_gpus, held_as, profiles_of, shape_of, view_of
 from portal.reservations.spending import BudgetStatus, statuses_of
@@ -77,16 +78,8 @@ class PoolOutlook:
 
 def peak_below(path: str, during: DateTimeTZRange, holdings: Iterable[Holding]) -> int:
     """The most weight that a subtree holds at one moment of the window."""
-    changes: dict[dt.datetime, int] = defaultdict(int)
-    for one in holdings:
-        if one.tenant_path.startswith(path) and one.since < during.upper and during.lower < one.until:
-            changes[max(one.since, during.lower)] += one.weight
-            changes[one.until] -= one.weight
-    held = peak = 0
-    for moment in sorted(changes):
-        held += changes[moment]
-        peak = max(peak, held)
-    return peak
+    below = ((one.since, one.until, one.weight) for one in holdings if one.tenant_path.startswith(path))
+    return highest_within(below, during)
 
 
 @dataclass(frozen=True)

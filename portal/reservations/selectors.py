@@ -11,6 +11,7 @@ from portal.accounts.models import User
 from portal.inventory.models import Gpu, GpuState, NodeState, Pool, Profile
 from portal.reservations.closures import COLUMNS, Canvas, GpuColumns, closures
 from portal.reservations.models import COUNTED, LIVE, Lease, LeaseState, Reservation
+from portal.reservations.peaks import highest_within
 from portal.tenants.models import Role, Tenant
 from portal.tenants.selectors import may, tenants_of
 from scheduler.placement.geometry import GpuView, Held, Shape, Window
@@ -48,15 +49,8 @@ def leases_held(pool: Pool, during: DateTimeTZRange, instead_of: Reservation | N
 
 def peak_of(leases: QuerySet[Lease], during: DateTimeTZRange) -> int:
     """The most weight that these leases hold at any one moment of the window."""
-    changes: dict[dt.datetime, int] = defaultdict(int)
-    for window, weight in leases.values_list("during", "reservation__weight"):
-        changes[max(window.lower, during.lower)] += weight
-        changes[window.upper] -= weight  # ends count before starts at the same instant: half-open
-    held = peak = 0
-    for moment in sorted(changes):
-        held += changes[moment] if moment < during.upper else 0
-        peak = max(peak, held)
-    return peak
+    rows = leases.values_list("during", "reservation__weight")
+    return highest_within(((held.lower, held.upper, weight) for held, weight in rows), during)
 
 
 def bookable_gpus(pool: Pool) -> QuerySet[Gpu]:

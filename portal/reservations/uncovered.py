@@ -15,6 +15,7 @@ from portal.quotas.policies import policies_of
 from portal.quotas.selectors import with_hours
 from portal.reservations.errors import ReservationRefused
 from portal.reservations.models import COUNTED, Lease, Reservation, State
+from portal.reservations.peaks import highest_within
 from portal.reservations.policy_rules import check_coverage, check_policy
 from portal.tenants.models import Tenant
 
@@ -147,13 +148,4 @@ def beyond(limit: int, claims: Iterable[Claim], during: DateTimeTZRange) -> set[
 
 
 def _peak(claims: Iterable[Claim], during: DateTimeTZRange) -> int:
-    changes: dict[dt.datetime, int] = defaultdict(int)
-    for claim in claims:
-        if claim.since < during.upper and during.lower < claim.until:
-            changes[max(claim.since, during.lower)] += claim.weight
-            changes[claim.until] -= claim.weight
-    held = peak = 0
-    for at in sorted(changes):
-        held += changes[at]
-        peak = max(peak, held)
-    return peak
+    return highest_within(((claim.since, claim.until, claim.weight) for claim in claims), during)
