@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 
 
-def _since_boot() -> float:
-    """Seconds since boot, suspended ones included."""
+def seconds_since_boot() -> float:
+    """Suspended ones included; no one sets this clock."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -15,7 +15,7 @@ class Clock:
 
     def __init__(
         self, offset_seconds: float = 0.0, wall: Callable[[], float] = time.time,
-        steady: Callable[[], float] = _since_boot,
+        steady: Callable[[], float] = seconds_since_boot,
     ) -> None:
         self._wall = wall
         self._steady = steady

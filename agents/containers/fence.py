@@ -1,10 +1,10 @@
 """Until when a workload may run without an agent that ends it: on disk, in seconds of this machine since its boot."""
 
 import json
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from agents.clock import seconds_since_boot
 from agents.diskfiles import write_atomically
 
 
@@ -14,11 +14,6 @@ class Fence:
 
     term_at: float
     kill_at: float
-
-
-def seconds_since_boot() -> float:
-    """Sleep included; no one sets this clock."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def write_fence(folder: Path, seconds_to_term: float, seconds_to_kill: float) -> None:

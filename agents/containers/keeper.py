@@ -18,7 +18,8 @@ import sys
 import time
 from pathlib import Path
 
-from agents.containers.fence import read_fence, seconds_since_boot
+from agents.clock import seconds_since_boot
+from agents.containers.fence import Fence, read_fence
 from agents.containers.limits import apply_limits
 from agents.containers.logfiles import LogWriter
 from agents.containers.processes import become_subreaper, descendants, send, send_group, start_ticks
@@ -72,8 +73,9 @@ class Keeper:
         output = child.stdout.fileno()
         watched = [output, self._wake_read]
         while child.poll() is None:
-            self._mind_fence(child)
-            readable = select.select(watched, [], [], self._patience())[0]
+            fence = read_fence(self._folder)  # written anew whenever the window changes
+            self._mind_fence(fence, child)
+            readable = select.select(watched, [], [], self._patience(fence))[0]
             if self._wake_read in readable:
                 self._heed(child)
             if output in readable and not _pump(output, writer):
@@ -88,18 +90,13 @@ class Keeper:
         code = child.returncode if child.returncode >= 0 else 128 - child.returncode
         write_atomically(self._folder / "exit.json", json.dumps({"exit_code": code, "at": time.time()}).encode())
 
-    def _patience(self) -> float:
+    def _patience(self, fence: Fence | None) -> float:
         if self._kill_at is None:
-            return max(0.0, min(_FENCE_SECONDS, self._seconds_to_fence()))
+            left = float("inf") if fence is None else fence.term_at - seconds_since_boot()
+            return max(0.0, min(_FENCE_SECONDS, left))
         return max(0.0, min(0.2, self._kill_at - time.monotonic()))
 
-    def _seconds_to_fence(self) -> float:
-        """Until TERM is due, by the fence as it stands now: its file is written anew when the window changes."""
-        fence = read_fence(self._folder)
-        return float("inf") if fence is None else fence.term_at - seconds_since_boot()
-
-    def _mind_fence(self, child: subprocess.Popen[bytes]) -> None:
-        fence = read_fence(self._folder)
+    def _mind_fence(self, fence: Fence | None, child: subprocess.Popen[bytes]) -> None:
         if self._kill_at is None and fence is not None and fence.term_at <= seconds_since_boot():
             self._kill_at = time.monotonic() + max(0.0, fence.kill_at - seconds_since_boot())
             send_group(child.pid, signal.SIGTERM)

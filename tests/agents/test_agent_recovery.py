@@ -7,7 +7,8 @@ import time
 import msgspec
 import pytest
 
-from agents.containers.fence import read_fence, seconds_since_boot
+from agents.clock import seconds_since_boot
+from agents.containers.fence import read_fence
 from agents.drivers.opening import open_driver
 from agents.drivers.simulator import NodeFile, reboot
 from agents.protocol import Acknowledged, Heartbeat, Hello, LogChunk, Report, WatchLogs
