@@ -67,6 +67,8 @@ PEOPLE = (
     Person("Mei Tanaka", Role.MEMBER, "robotics"),
     Person("Olga Ferrari", Role.LEAD, "teaching"),
     Person("Petra Kovacs", Role.MEMBER, "teaching"),
+    Person("Sven Lund", Role.MEMBER, "teaching"),
+    Person("Aisha Rahman", Role.MEMBER, "teaching"),
     Person("Viktor Sand", Role.VIEWER, "Northquay"),
 )
 

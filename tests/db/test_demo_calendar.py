@@ -6,15 +6,29 @@ from django.utils import timezone
 from agents.drivers.opening import open_driver
 from agents.drivers.simulator import create_node
 from agents.protocol import GpuFact
-from portal.demo.bookings import WISHES, seed_bookings
+from portal.demo.bookings import seed_bookings
 from portal.demo.history import seed_history
 from portal.demo.seed import admit_nodes, seed_organisation
 from portal.demo.simulated import NODES
+from portal.demo.story import seed_policies, seed_story
+from portal.demo.wishes import WISHES
 from portal.inventory.models import Gpu, Node, Pool
 from portal.inventory.reported import record_gpus
 from portal.ledger.models import LedgerEntry
 from portal.live.models import UseBucket
-from portal.reservations.models import OPEN, Lease, Reservation, State
+from portal.notices.models import Kind, Notice
+from portal.reservations.models import (
+    OPEN,
+    Approval,
+    CalendarFeed,
+    Lease,
+    Maintenance,
+    Reservation,
+    Series,
+    State,
+    Wait,
+)
+from portal.reservations.queue_serving import serve_queue
 
 pytestmark = pytest.mark.django_db
 
@@ -86,3 +100,20 @@ def test_a_later_start_runs_anew_what_had_ended_and_books_nothing_else_twice(fle
     booked = seed_bookings()
     assert 0 < booked <= 4
     assert Reservation.objects.filter(state__in=OPEN).count() == before + booked
+
+
+def test_a_visitor_meets_who_waits_who_is_asked_what_repeats_and_what_is_planned(fleet):
+    assert seed_policies()
+    assert not seed_policies()
+    seed_bookings()
+    assert seed_story() == 7
+    serve_queue(Pool.objects.get(name="L40S").pk)
+    assert Approval.objects.get(decision="").asked_by.name == "Tomas Novak"
+    offered = Wait.objects.get(reservation__hold_expires_at__isnull=False).reservation
+    assert offered.owner.name == "Rosa Weber"
+    assert Wait.objects.filter(reservation__hold_expires_at=None).count() == 3
+    assert sorted(Series.objects.values_list("name", flat=True)) == ["Calibration", "Deep learning lab"]
+    assert Reservation.objects.filter(series__name="Deep learning lab").count() == 4 * 3
+    assert Maintenance.objects.count() == 1 and CalendarFeed.objects.count() == 3
+    told = set(Notice.objects.values_list("kind", flat=True))
+    assert {Kind.OFFERED, Kind.APPROVAL_WANTED, Kind.MAINTENANCE} <= told

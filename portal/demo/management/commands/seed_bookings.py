@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand
 
 from portal.demo.bookings import seed_bookings
 from portal.demo.history import seed_history
+from portal.demo.story import seed_policies, seed_story
 
 
 class Command(BaseCommand):
@@ -15,5 +16,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
-        past = seed_history()
-        self.stdout.write(f"{past} past, {seed_bookings()} booked")
+        past, fresh = seed_history(), seed_policies()
+        booked = seed_bookings()
+        told = seed_story() if fresh else 0
+        self.stdout.write(f"{past} past, {booked} booked, {told} beside")
