@@ -34,6 +34,11 @@ class Tick:
     strong: bool
     near_now: bool = False
 
+    @property
+    def last(self) -> bool:
+        """Its label would run over the right edge."""
+        return float(self.x.removesuffix("%")) > 100 - NEAR_PERCENT
+
 
 @dataclass(frozen=True)
 class Frame:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.requests import SignedInRequest
 from portal.notices.selectors import UNREAD_MOST, unread_beside, unread_count
+from portal.reservations.questions import open_beside
 from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
 from portal.tenants.selectors import tenants_below
 
@@ -50,6 +51,7 @@ PLACES = (
     Place("maintenance", _("Maintenance"), "clock"),
     Place("usage", _("Usage"), "usage", group=TEAM, quick=True),
     Place("inbox", _("Inbox"), "inbox", group=TEAM, quick=True),
+    Place("approvals", _("Approvals"), "check", group=TEAM, leads_only=True),
     Place("tenants", _("Tenants and quotas"), "tree", group=ADMIN),
     Place("audit", _("Audit log"), "clock", group=ADMIN, leads_only=True),
     Place("nodes", _("Pools and nodes"), "term", group=ADMIN, admins_only=True),
@@ -67,7 +69,7 @@ class Shell:
         if not self.request.user.is_authenticated:
             return []
         held = Membership.objects.filter(user=self.request.user).select_related("tenant")
-        counted = held.annotate(unread=unread_beside("user_id"))
+        counted = held.annotate(unread=unread_beside("user_id"), asked=open_beside("tenant__path"))
         return sorted(counted, key=lambda membership: membership.tenant.path)
 
     @cached_property
@@ -127,6 +129,16 @@ class Shell:
             return min(UNREAD_MOST, self.memberships[0].unread or 0)  # type: ignore[attr-defined]
         return unread_count(user.pk) if user.is_authenticated else 0
 
+    @cached_property
+    def asked(self) -> int:
+        """Open questions that the reader may answer; a tenant below another that they lead is in its number."""
+        count, top = 0, ""
+        for held in self.memberships:  # parents before children
+            leads = ROLE_RANK[Role(held.role)] >= ROLE_RANK[Role.LEAD]
+            if leads and not (top and held.tenant.path.startswith(top)):
+                count, top = count + (held.asked or 0), held.tenant.path  # type: ignore[attr-defined]
+        return count
+
     @property
     def unread_shown(self) -> str:
         return f"{UNREAD_MOST - 1}+" if self.unread >= UNREAD_MOST else str(self.unread)
@@ -153,7 +165,8 @@ class Shell:
 
     @property
     def _here(self) -> str:
-        return "/" if self.request.path.startswith(reverse("reservation_list")) else self.request.path
+        path = self.request.path
+        return "/" if path.startswith((reverse("reservation_list"), reverse("series"))) else path
 
     def _address(self, place: Place) -> str | None:
         if place.admins_only and not self.is_platform_admin:

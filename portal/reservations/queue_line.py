@@ -3,6 +3,8 @@
 import datetime as dt
 from dataclasses import dataclass
 
+from django.db.models import Count, OuterRef, Subquery
+from django.db.models.functions import Coalesce
 from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
@@ -64,6 +66,15 @@ class Outcome:
     reason: str
     number: int
     refusal: ReservationRefused | None = None
+
+
+def pools_with_lines(reader: User) -> list[Pool]:
+    """By name; each with how many are ``waiting`` in it and how many of those are ``mine``."""
+    waits = Wait.objects.filter(reservation__pool=OuterRef("pk"), reservation__state=State.QUEUED).order_by()
+    line = waits.values("reservation__pool").annotate(number=Count("pk"))
+    mine = line.filter(reservation__owner=reader)
+    counted = {name: Coalesce(Subquery(rows.values("number")), 0) for name, rows in (("waiting", line), ("mine", mine))}
+    return list(Pool.objects.annotate(**counted).order_by("name", "pk"))
 
 
 def queue_view(pool: Pool, seen_tenant_ids: set[int], now: dt.datetime) -> QueueView:

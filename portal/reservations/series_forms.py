@@ -193,7 +193,7 @@ def first_values() -> dict[str, str]:
     first = timezone.localdate() + dt.timedelta(days=1)
     return {
         "ranks": "1", "first_date": f"{first:%Y-%m-%d}", "opens": "09:00", "closes": "11:00", "days": "0",
-        "repeat": "WEEKLY", "interval": "1", "ends": "count", "count": "10", "exceptions": "", "emails": "",
+        "repeat": "WEEKLY", "interval": "1", "ends": "count", "count": "8", "exceptions": "", "emails": "",
         "command": "", "name": "", "workload": "", "key": "", "skip": "", "tenant": "", "pool": "", "profile": "",
     }  # fmt: skip
 

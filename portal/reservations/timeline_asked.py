@@ -16,7 +16,7 @@ from portal.accounts.requests import number_in
 from portal.ledger.folding import Day, days_of, midnight
 from portal.reservations.canvas import Frame
 from portal.reservations.templatetags.berth_format import day as day_words
-from portal.reservations.templatetags.berth_format import moment
+from portal.reservations.templatetags.berth_format import hour
 
 Zoom = Literal["day", "week", "month"]
 ZOOMS: dict[str, Zoom] = {"day": "day", "week": "week", "month": "month"}
@@ -83,8 +83,8 @@ class Asked:
             return _("%(first)s to %(last)s") % ends
         if self.rolling:
             return _("%(first)s to %(last)s") % {
-                "first": moment(self.frame.since.astimezone(self.zone)),
-                "last": moment(self.frame.until.astimezone(self.zone)),
+                "first": _day_and_hour(self.frame.since.astimezone(self.zone)),
+                "last": _day_and_hour(self.frame.until.astimezone(self.zone)),
             }
         return day_words(self.frame.since)
 
@@ -146,3 +146,8 @@ def _date(text: str) -> dt.date | None:
 
 def _even_hour(when: dt.datetime) -> dt.datetime:
     return when.replace(hour=when.hour - when.hour % 2, minute=0, second=0, microsecond=0)
+
+
+def _day_and_hour(when: dt.datetime) -> str:
+    """The day always: beside another one, an hour alone would be read as of that day."""
+    return _("%(day)s, %(time)s") % {"day": day_words(when), "time": hour(when)}

@@ -98,3 +98,16 @@ def test_lists_of_questions_cost_the_same_number_of_queries_whatever_their_numbe
             assert client.get(address).status_code == 200
         counts.append(len(found))
     assert len(set(counts)) == 1 and counts[0] <= 14, counts
+
+
+def test_the_navigation_of_a_lead_counts_the_open_questions_and_nobody_else_has_the_entry(house):
+    first = house.book("7g.80gb", hours=2)
+    house.book("7g.80gb", start=house.start + 5 * HOUR, hours=2)
+    for person, number in ((house.lead, 2), (house.admin, 2), (house.owner, None)):
+        body = page(person).get("/fleet/").content.decode()
+        assert ('href="/approvals/"' in body) == bool(number)
+        assert (f'id="asked-side">{number}<' in body) == bool(number)
+    page(house.lead).post(f"/approvals/{first.approval_id}/approve/", {"note": ""})
+    counts = page(house.lead).get("/inbox/count/").content.decode()
+    assert 'id="asked-side" hx-swap-oob="true">1<' in counts
+    assert "asked-side" not in page(house.owner).get("/inbox/count/").content.decode()

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from portal.inventory.models import Gpu
+from portal.inventory.models import Gpu, Pool
 from portal.reservations.changing import release_reservation
 from portal.reservations.models import Reservation, State
 from portal.reservations.queue_serving import serve_queue
@@ -218,3 +218,12 @@ def test_offers_of_others_do_not_exist(offered, place):
     for address in (f"/reservations/{offered.number}/accept/", f"/api/v1/reservations/{offered.pk}/decline/"):
         assert stranger.post(address).status_code == 404
     assert Gpu.objects.count() == 1
+
+
+def test_the_page_opens_on_the_pool_where_the_reader_waits_and_counts_each_line(page, place):
+    Pool.objects.create(name="A pool before it", gpu_model=place["pool"].gpu_model, mig=True)
+    assert 'aria-current="true">A pool before it' in text_of(page.get("/queue/"))
+    hold(place, now() - HOUR, 10)
+    ask(place)
+    shown = text_of(page.get("/queue/"))
+    assert f'aria-current="true">{place["pool"].name}<span class="count">1' in shown

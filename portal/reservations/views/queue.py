@@ -10,11 +10,10 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
-from portal.inventory.models import Pool
 from portal.reservations.context import PageRequest, shell_of
 from portal.reservations.errors import ReservationRefused
 from portal.reservations.models import Reservation
-from portal.reservations.queue_line import queue_view
+from portal.reservations.queue_line import pools_with_lines, queue_view
 from portal.reservations.selectors import reservations_of
 from portal.reservations.story import may_change_here
 from portal.reservations.waitlist import accept_offer, decline_offer
@@ -25,10 +24,10 @@ ID = re.compile(r"[0-9]{1,18}")
 @login_required
 @require_GET
 def queue(request: PageRequest) -> HttpResponse:
-    """Who waits in one pool. Others' requests are in line without their names."""
-    pools = list(Pool.objects.order_by("name", "pk"))
+    """Who waits in one pool, at first where the reader does, or anybody. Others' requests have no names."""
+    pools = pools_with_lines(request.user)
     wanted = request.GET.get("pool", "")
-    pool = pools[0] if pools else None
+    pool = max(pools, key=lambda one: (one.mine > 0, one.waiting > 0), default=None)  # type: ignore[attr-defined]
     if ID.fullmatch(wanted):
         pool = next((one for one in pools if one.pk == int(wanted)), None)
         if pool is None:
