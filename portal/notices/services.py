@@ -34,7 +34,7 @@ def notify(
     Facts that the words know: ``name`` (of the workload), ``starts_at ends_at was_starts_at was_ends_at expires_at``,
     ``by`` (a person's name), ``note`` and ``reason`` (as somebody typed them), ``price_slice_seconds
     credited_slice_seconds``, ``rest`` (the number of what continues it), ``what`` (a node or pool),
-    ``pool tenant limit was_limit``. All may be left out. Raises
+    ``number`` (of reservations), ``pool tenant limit was_limit``. All may be left out. Raises
     ValueError for a fact ``..._at`` that is no time with its offset, and for a url that is no path.
     """
     kept = {name: _kept(name, value) for name, value in facts.items()}

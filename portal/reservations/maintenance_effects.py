@@ -16,7 +16,7 @@ from portal.audit.services import record_change
 from portal.reservations.ending import CLOSED, close_reservation, withdraw_leases
 from portal.reservations.giving_way import requeue
 from portal.reservations.maintenance_closing import Closing, Fate
-from portal.reservations.maintenance_notices import tell_effect
+from portal.reservations.maintenance_notices import tell_effect, tell_moved
 from portal.reservations.models import Lease, Reservation, State
 from portal.reservations.rebinding import lock_nodes, set_window, touch_pool
 from portal.reservations.replacing import Bound, bound_on, move_all, propose_all
@@ -112,8 +112,9 @@ def carry_out(affected: Affected, closing: Closing, now: dt.datetime, actor: Use
     lock_nodes(_gpu_ids(affected.effects))
     places = {effect.reservation.pk: effect.placements for effect in moved}
     move_all([effect.bound for effect in moved], places, now, because=closing.what, actor=actor)
+    tell_moved([effect.reservation for effect in moved], closing)
     for effect in affected.effects:
-        if effect.fate != Fate.RUNS:
+        if effect.fate not in (Fate.RUNS, Fate.MOVED):
             _carry_out(effect, closing, now, actor)
 
 

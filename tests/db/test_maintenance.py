@@ -114,6 +114,16 @@ def test_one_without_another_place_stays_booked_and_its_owner_is_led_to_ways_on(
     assert "There is no other place" in words_of(notice).text and "new driver" in words_of(notice).text
 
 
+def test_who_has_several_that_are_moved_is_told_once_of_all(site):
+    for day in (1, 2, 3):
+        hold(site, hours_from_now=24.0 * day)
+    _row, done = plan(site, window(site["now"] + 20 * HOUR, 72))
+    assert sorted(fates(done).values()) == ["moved"] * 3
+    words = words_of(notice := Notice.objects.get(user=site["owner"], kind=Kind.MAINTENANCE))
+    assert words.title == "Maintenance of n1 affects 3 of your reservations".replace("n1", site["first"].node.name)
+    assert "They were given other places." in words.text and notice.url == "/reservations/?show=open"
+
+
 def test_what_runs_over_its_start_is_cut_short_there_and_told(site):
     mine = running(site)
     starts = site["now"] + HOUR

@@ -1,6 +1,7 @@
 """Pages of maintenance: everybody reads when, admins see who is affected before they save."""
 
 import datetime as dt
+import re
 import zoneinfo
 
 import pytest
@@ -68,6 +69,22 @@ def test_a_local_hour_that_does_not_exist_or_exists_twice_is_asked_about(site, a
         answer = admin.post("/maintenance/plan/", {**typed(site), **when})
         assert answer.status_code == 422 and said in text(answer)
     assert not Maintenance.objects.exists()
+
+
+def test_the_choices_for_an_unclear_hour_come_while_one_types_and_at_a_drain_too(site, admin):
+    site["admin"].time_zone = "Europe/Berlin"
+    site["admin"].save()
+    twice = {"start_date": "2027-10-31", "start_time": "01:00", "end_date": "2027-10-31", "end_time": "02:30"}
+    live = text(admin.get("/maintenance/preview/", {**typed(site), **twice}))
+    assert 'id="question-end" hx-swap-oob="true"' in live and live.count('name="end_fold"') == 2
+    node = f"/nodes/{site['first'].node_id}/state/"
+    drain = {"state": "draining", "until_date": "2027-10-31", "until_time": "02:30"}
+    asked = text(admin.post(node, drain))
+    assert asked.count('name="until_fold"') == 2
+    second = re.findall(r'name="until_fold" value="(\d+)"', asked)[1]
+    assert admin.post(node, {**drain, "until_fold": second}).status_code == 302
+    site["first"].node.refresh_from_db()
+    assert int(site["first"].node.drain_until.timestamp()) == int(second)
 
 
 @pytest.mark.parametrize("wrong", [

@@ -72,14 +72,14 @@ def maintenance_plan(request: PageRequest) -> HttpResponse:
 @require_GET
 @for_platform_admins
 def maintenance_preview(request: PageRequest) -> HttpResponse:
-    """Who would be affected by what the form says now; nothing while it says nothing whole."""
+    """Who would be affected by what the form says now, nothing while it says nothing whole; and which hour is meant."""
     form = MaintenanceForm(request.GET)
     form.is_valid()
     affected = None
     if form.during is not None and "target" in form.cleaned_data:
         affected = preview_maintenance(form.node, form.pool, form.during)
     shown = shown_effects(affected, shell_of(request)) if affected else []
-    return render(request, "nodes/maintenance_affected.html", {"affected": affected, "shown": shown})
+    return render(request, "nodes/maintenance_preview.html", {"form": form, "affected": affected, "shown": shown})
 
 
 @login_required
