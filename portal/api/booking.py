@@ -13,7 +13,7 @@ from portal.reservations.alternatives import HAS_WAYS_ON
 from portal.reservations.availability import with_alternatives
 from portal.reservations.booking import book_reservation
 from portal.reservations.errors import ProfileUnknown
-from portal.reservations.models import IdempotencyKey, Reservation
+from portal.reservations.models import Reservation
 from portal.reservations.queueing import queue_request
 from portal.reservations.selectors import profiles_of
 from portal.reservations.waitlist import join_waitlist
@@ -26,25 +26,24 @@ from portal.workloads.models import Template
 LONGEST_KEY = 100
 
 
-def book(request: SignedInApiRequest, asked: dict) -> tuple[Reservation, bool]:
-    """The reservation, and whether it is new: False when the key had booked it before."""
+def book(request: SignedInApiRequest, asked: dict) -> Reservation:
+    """The reservation; it says whether the key had booked it before."""
     user = request.user
     tenant = get_object_or_404(tenants_of(user), pk=asked["tenant"])
     pool = get_object_or_404(Pool, pk=asked["pool"])
     key = key_of(request)
-    known = bool(key) and IdempotencyKey.objects.filter(user=user, key=key).exists()
     owner, workload = _owner(user, tenant, asked.get("owner")), draft_of(tenant, asked)
     profile = profile_named(pool, asked["profile"])
     what: dict[str, Any] = {"tenant": tenant, "pool": pool, "profile": profile, "ranks": asked["ranks"]}
     who: dict[str, Any] = {"created_by": user, "owner": owner, "workload": workload, "key": key}
     if "seconds" in asked:
         times: dict[str, Any] = {name: asked.get(name) for name in ("seconds", "not_before", "give_up_at")}
-        return queue_request(**who, **what, **times), not known
+        return queue_request(**who, **what, **times)
     what["during"] = make_window(asked["start"], asked["end"])
     if asked["waitlist"]:
-        return join_waitlist(**who, **what), not known
+        return join_waitlist(**who, **what)
     try:
-        return book_reservation(**who, **what), not known
+        return book_reservation(**who, **what)
     except HAS_WAYS_ON as refusal:
         raise with_alternatives(refusal, owner=owner, **what) from refusal
 

@@ -112,6 +112,8 @@ def claim_key(user: User, key: str, digest: str) -> Reservation | None:
         return None
     if row.request_hash != digest:
         raise IdempotencyConflict(_("This key was used for another request. Use a new one."))
+    if row.reservation is not None:
+        row.reservation.was_booked_before = True
     return row.reservation
 
 

@@ -59,6 +59,7 @@ def _digest(asked: SeriesAsked, skip: Collection[dt.date]) -> str:
 def _book_once(asked: SeriesAsked, skip: Collection[dt.date], key: str, digest: str) -> Series:
     earlier = claim_key(asked.created_by, key, digest)
     if earlier is not None and earlier.series is not None:
+        earlier.series.was_booked_before = True
         return earlier.series
     series, made = _book(asked, skip)
     if key:

@@ -50,6 +50,32 @@ def test_twenty_clients_on_the_last_slice_have_exactly_one_winner_each_round(rac
     assert Lease.objects.count() == ROUNDS
 
 
+def test_one_request_sent_four_times_at_once_with_its_key_books_once_and_says_so_to_one(race):
+    root, team, _ = make_org()
+    pool = make_pool_with_gpus("H100", 1)
+    make_quota(root, pool, 10_000)
+    person, start = make_user(tenant=team), timezone.now().replace(microsecond=0) + HOUR
+    clients = [Client(raise_request_exception=False) for _ in range(4)]
+    for client in clients:
+        client.force_login(person)
+    for round_number in range(10):
+        body = {"tenant": team.pk, "pool": pool.pk, "profile": "1g.10gb", "ranks": 1,
+                "workload": {"name": "train", "command": ["train"]}, "start": start.isoformat(),
+                "end": (start + HOUR).isoformat()}  # fmt: skip
+        start += HOUR
+
+        def post(number: int, body=body, key=f"round {round_number}") -> str:
+            answer = clients[number].post(
+                "/api/v1/reservations/", json.dumps(body), content_type="application/json", HTTP_IDEMPOTENCY_KEY=key
+            )
+            return f"{answer.status_code} {answer.json().get('id')}"
+
+        outcomes = sorted(race(post, 4))
+        assert [outcome.split()[0] for outcome in outcomes] == ["200", "200", "200", "201"]
+        assert len({outcome.split()[1] for outcome in outcomes}) == 1
+    assert Lease.objects.count() == 10
+
+
 def test_without_the_lock_the_constraint_alone_still_has_one_winner(race, post, monkeypatch):
     monkeypatch.setattr(booking, "lock_pool", lambda pool_id: Pool.objects.get(pk=pool_id))
     for round_number in range(5):

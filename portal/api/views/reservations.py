@@ -54,9 +54,9 @@ class ReservationsView(APIView):
         """
         asked = ReservationAsked(data=request.data)
         asked.is_valid(raise_exception=True)
-        reservation, is_new = book(request, asked.validated_data)
+        reservation = book(request, asked.validated_data)
         found = _seen_by(request).get(pk=reservation.pk)
-        return Response(ReservationShape(found).data, status=201 if is_new else 200)
+        return Response(ReservationShape(found).data, status=200 if reservation.was_booked_before else 201)
 
 
 class ReservationView(APIView):

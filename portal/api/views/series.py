@@ -14,7 +14,7 @@ from portal.api.series_asking import RestRequest, SeriesListRequest, SeriesReque
 from portal.api.shapes.reservations import RefusalShape
 from portal.api.shapes.series import SeriesAnswerShape, SeriesShape, SeriesWholeShape
 from portal.api.views.reservations import KEY, REFUSALS
-from portal.reservations.models import IdempotencyKey, Reservation, Series
+from portal.reservations.models import Reservation, Series
 from portal.reservations.series_booking import book_series
 from portal.reservations.series_changing import cancel_series, skip_occurrence
 from portal.reservations.series_listing import may_change_series, mine_among, series_of
@@ -50,11 +50,9 @@ class SeriesListView(APIView):
         asked, skip = asked_by(request, said.validated_data), frozenset(said.validated_data["skip"])
         if said.validated_data["dry_run"]:
             return Response(SeriesAnswerShape({"series": None, "preview": preview_series(asked, skip=skip)}).data)
-        key = key_of(request)
-        known = bool(key) and IdempotencyKey.objects.filter(user=request.user, key=key).exists()
-        series = book_series(asked, skip=skip, key=key)
+        series = book_series(asked, skip=skip, key=key_of(request))
         found = {"series": _whole(request).get(pk=series.pk), "preview": None}
-        return Response(SeriesAnswerShape(found).data, status=200 if known else 201)
+        return Response(SeriesAnswerShape(found).data, status=200 if series.was_booked_before else 201)
 
 
 class SeriesView(APIView):

@@ -100,5 +100,7 @@ class Series(models.Model):
         ordering = ["-id"]
         verbose_name_plural = "series"
 
+    was_booked_before = False  # not of the row: whether a key that had been used led to it again
+
     def __str__(self) -> str:
         return self.name

@@ -72,6 +72,8 @@ class Reservation(models.Model):
                 fields=["pool", "id"], condition=Q(state=State.QUEUED), name="reservation_queue_of_pool"),
         ]
 
+    was_booked_before = False  # not of the row: whether a key that had been used led to it again
+
     def __str__(self) -> str:
         return self.number
 
