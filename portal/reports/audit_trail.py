@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.utils.functional import Promise
 from portal.accounts.models import User
 from portal.audit.actions import ACTIONS
 from portal.audit.models import AuditEntry
+from portal.reports.tenant_policy import pool_names_in
 from portal.tenants.models import Role, Tenant
 from portal.tenants.selectors import is_platform_admin, tenants_of
 
@@ -37,18 +39,22 @@ def entries_of(reader: User) -> QuerySet[AuditEntry] | None:
 
 
 def told(entries: list[AuditEntry]) -> list[Told]:
-    """Two queries for the names, whatever the number of entries."""
+    """Three queries for the names, whatever the number of entries."""
     named = [found for entry in entries if (found := NAMED.fullmatch(entry.subject))]
     names: dict[str, dict[int, Any]] = {
         "user": User.objects.in_bulk({int(found[2]) for found in named if found[1] == "user"}),
         "tenant": Tenant.objects.in_bulk({int(found[2]) for found in named if found[1] == "tenant"}),
     }
-    return [Told(entry, ACTIONS.get(entry.action, ""), _subject(entry, names), changes_of(entry)) for entry in entries]
+    pools = pool_names_in(values for entry in entries for values in (entry.before, entry.after))
+    return [
+        Told(entry, ACTIONS.get(entry.action, ""), _subject(entry, names), changes_of(entry, pools))
+        for entry in entries
+    ]
 
 
-def changes_of(entry: AuditEntry) -> list[tuple[str, str, str]]:
+def changes_of(entry: AuditEntry, pools: Mapping[int, str]) -> list[tuple[str, str, str]]:
     keys = [*entry.before, *(key for key in entry.after if key not in entry.before)]
-    return [(key, _text(entry.before, key), _text(entry.after, key)) for key in keys]
+    return [(key, _text(entry.before, key, pools), _text(entry.after, key, pools)) for key in keys]
 
 
 def _subject(entry: AuditEntry, names: dict[str, dict[int, Any]]) -> str:
@@ -57,9 +63,11 @@ def _subject(entry: AuditEntry, names: dict[str, dict[int, Any]]) -> str:
     return str(row) if row else entry.subject
 
 
-def _text(values: dict, key: str) -> str:
+def _text(values: dict, key: str, pools: Mapping[int, str]) -> str:
     if key not in values:
         return ""
     value = values[key]
+    if key == "pool_ids" and value:
+        value = [pools.get(pk, f"#{pk}") for pk in value]
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"

@@ -11,7 +11,7 @@ from portal.quotas.models import Period
 from portal.quotas.policies import FIELDS
 from portal.quotas.words import moment
 from portal.reports.tenant_policy import LABELS as POLICY_LABELS
-from portal.reports.tenant_policy import value_words
+from portal.reports.tenant_policy import pool_names_in, value_words
 from portal.reservations.templatetags.berth_format import slice_h
 from portal.tenants.models import Role
 
@@ -36,17 +36,19 @@ ACTIONS = {
 def last_changes(tenant_id: int) -> list[tuple[AuditEntry, str]]:
     """Newest first, each with what it changed; bookings are no changes of a tenant."""
     rows = AuditEntry.objects.filter(tenant_id=tenant_id, action__in=ACTIONS).select_related("actor")
-    return [(entry, change_words(entry)) for entry in rows[:CHANGES_SHOWN]]
+    shown = list(rows[:CHANGES_SHOWN])
+    pools = pool_names_in(values for entry in shown for values in (entry.before, entry.after))
+    return [(entry, change_words(entry, pools)) for entry in shown]
 
 
-def change_words(entry: AuditEntry) -> str:
+def change_words(entry: AuditEntry, pools: dict[int, str]) -> str:
     """limit 12 → 16; or the action where it says no more than that."""
     parts = []
     for key, name in NAMES.items():
         before, after = entry.before.get(key), entry.after.get(key)
         if before == after:
             continue
-        old, new = _shown(key, before), _shown(key, after)
+        old, new = _shown(key, before, pools), _shown(key, after, pools)
         parts.append(
             _("%(what)s %(before)s → %(after)s") % {"what": name, "before": old, "after": new}
             if before is not None
@@ -55,11 +57,11 @@ def change_words(entry: AuditEntry) -> str:
     return pgettext("between the parts of a list", ", ").join(parts) or str(ACTIONS[entry.action])
 
 
-def _shown(key: str, value: Any) -> str:
+def _shown(key: str, value: Any, pools: dict[int, str]) -> str:
     if value is None:
         return "–"
     if key in FIELDS:
-        return value_words(key, value, {})
+        return value_words(key, value, pools)
     if key.startswith("valid_"):
         return moment(dt.datetime.fromisoformat(value))
     return slice_h(int(value)) if key == "slice_seconds" else str(LABELS.get(key, {}).get(str(value), value))

@@ -1,6 +1,6 @@
 """The policy of a tenant: what counts and where it comes from, and the form in which it is set."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,13 @@ def _said(name: str, value: Any, pools: list[Pool]) -> str:
         told = {"approval_above_slice_seconds": _("never needed"), "most_weight_each": _("as quotas allow")}
         return told.get(name, _("as the pool allows"))
     return value_words(name, value, {pool.pk: pool.name for pool in pools})
+
+
+def pool_names_in(changes: Iterable[Mapping[str, Any]]) -> dict[int, str]:
+    """Of all pools, in one query, where any of these changed values names pools; they are kept by their numbers."""
+    if not any(values.get("pool_ids") for values in changes):
+        return {}
+    return dict(Pool.objects.values_list("pk", "name"))
 
 
 def value_words(name: str, value: Any, pool_names: dict[int, str]) -> str:

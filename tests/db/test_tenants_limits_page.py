@@ -228,3 +228,11 @@ def test_sixty_tenants_with_policies_cost_no_query_more(client, org, pool, admin
         Policy.objects.create(tenant=tenant, longest_window_seconds=3600)
     with django_assert_max_num_queries(14):
         assert len(client.get("/tenants/", {"tenant": org[0].pk}).context["rows"]) == 63
+
+
+def test_changes_of_a_policy_name_its_pools_beside_the_tree_and_in_the_audit_log(client, org, pool, admin):
+    root, team, _below = org
+    assert client.post(f"/tenants/{team.pk}/policy/", policy(pool_ids=[pool.pk])).status_code in (200, 302, 303)
+    assert f"Pools {pool.name}" in body_of(client.get("/tenants/", {"tenant": team.pk}))
+    trail = body_of(client.get("/audit/"))
+    assert f"[&quot;{pool.name}&quot;]" in trail and f"[{pool.pk}]" not in trail
