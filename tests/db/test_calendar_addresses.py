@@ -51,6 +51,7 @@ def test_an_address_is_shown_once_read_without_a_session_and_kept_as_a_hash(hous
     address = address_in(client.post("/calendar/feeds/", {"what": "own"}))
     assert status(address) == 200
     again = client.get("/calendar/").content.decode()
+    assert "up to 1000 events" in again
     assert "My reservations" in again
     assert ".ics" not in again
     assert address.split("/")[-1].removesuffix(".ics") not in str(CalendarFeed.objects.values().get())

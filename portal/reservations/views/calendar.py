@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from portal.accounts.requests import number_in
 from portal.inventory.models import Node, NodeState
+from portal.reservations.calendar_entries import KEPT, MOST_EVENTS
 from portal.reservations.calendar_feeds import feed_at, live_feeds, make_feed, note_read, revoke_feed
 from portal.reservations.calendar_file import FeedContent
 from portal.reservations.context import PageRequest, shell_of
@@ -96,6 +97,8 @@ def _page(request: PageRequest, **shown: CalendarFeed | str) -> HttpResponse:
     context = {
         "feeds": [(feed, feed.tenant_id is None or feed.tenant_id in seen) for feed in feeds],
         "nodes": _nodes() if shell.is_platform_admin else (),
+        "most": MOST_EVENTS,
+        "kept_days": KEPT.days,
         **shown,
     }
     return render(request, "reservations/calendar.html", context)
