@@ -70,6 +70,19 @@ class SkipRequest(StrictSerializer):
     date = serializers.DateField()
 
 
+class HoursRequest(StrictSerializer):
+    """Times of day in the series' own zone."""
+
+    from_date = serializers.DateField(help_text="this occurrence and those after it")
+    opens = serializers.TimeField(input_formats=TIMES)
+    closes = serializers.TimeField(input_formats=TIMES)
+    days = serializers.IntegerField(min_value=0, max_value=MOST_DAYS, default=0, help_text="it ends so many days later")
+
+
+class RosterRequest(StrictSerializer):
+    email = serializers.EmailField(help_text="of a member of the series' tenant")
+
+
 class RestRequest(serializers.Serializer):
     from_date = serializers.DateField(required=False, help_text="this occurrence and those after it; else all")
 

@@ -20,6 +20,7 @@ from portal.api.views import (
 ONE = "api/v1/reservations/<int:reservation_id>/"
 APPROVAL = "api/v1/approvals/<int:approval_id>/"
 MAINTENANCE = "api/v1/maintenance/<int:maintenance_id>/"
+SERIES = "api/v1/series/<int:series_id>/"
 POOL = "api/v1/pools/<int:pool_id>/"
 TENANT = "api/v1/tenants/<int:tenant_id>/"
 
@@ -50,8 +51,10 @@ urlpatterns = [
     path(MAINTENANCE + "cancel/", maintenance.CancelView.as_view(), name="api_maintenance_cancel"),
     path(MAINTENANCE + "end/", maintenance.EndView.as_view(), name="api_maintenance_end"),
     path("api/v1/series/", series.SeriesListView.as_view(), name="api_series"),
-    path("api/v1/series/<int:series_id>/", series.SeriesView.as_view(), name="api_series_one"),
-    path("api/v1/series/<int:series_id>/skip/", series.SeriesSkipView.as_view(), name="api_series_skip"),
+    path(SERIES, series.SeriesView.as_view(), name="api_series_one"),
+    path(SERIES + "skip/", series.SeriesSkipView.as_view(), name="api_series_skip"),
+    path(SERIES + "people/", series.RosterView.as_view(), name="api_series_people"),
+    path(SERIES + "people/<int:user_id>/", series.RosterPersonView.as_view(), name="api_series_person"),
     path("api/v1/fleet/", fleet.FleetView.as_view(), name="api_fleet"),
     path("api/v1/notices/", notices.NoticesView.as_view(), name="api_notices"),
     path("api/v1/notices/<int:notice_id>/read/", notices.NoticeReadView.as_view(), name="api_notice_read"),

@@ -3,9 +3,11 @@
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods
 
 from portal.accounts.requests import SignedInRequest, number_in
@@ -15,10 +17,13 @@ from portal.reports.tenant_forms import TenantForm
 from portal.reports.tenant_limits import editable_tenant, policy_form
 from portal.reports.tenant_page import tenants_page
 from portal.reports.tenant_quota_form import PeriodForm
+from portal.reservations.uncovered import uncovered_reservations
 from portal.tenants.errors import TenantRefused
 from portal.tenants.models import Role, Tenant
 from portal.tenants.selectors import tenants_of
 from portal.tenants.services import create_tenant
+
+UNCOVERED_A_PAGE = 50
 
 
 @login_required
@@ -37,6 +42,16 @@ def tenants(request: SignedInRequest) -> HttpResponse:
         return tenants_page(request, {"saved": tenant, "period_form": form})
     opened: dict[str, Any] = {"editing": tenant, "field": "budget" if field == "budget" else "quota"}
     return tenants_page(request, opened)
+
+
+@login_required
+@require_GET
+def tenant_uncovered(request: SignedInRequest, tenant_id: int) -> HttpResponse:
+    """What narrowing told once, as it is now: future reservations that would be refused today."""
+    tenant = editable_tenant(request, tenant_id)
+    rows = list(uncovered_reservations(tenant, timezone.now()).values())
+    page = Paginator(rows, UNCOVERED_A_PAGE).get_page(request.GET.get("page"))
+    return render(request, "tenants/uncovered_page.html", {"tenant": tenant, "page": page})
 
 
 def _period_form(tenant: Tenant, quota_id: str) -> PeriodForm:

@@ -15,5 +15,6 @@ urlpatterns = [
         name="tenant_quota_remove",
     ),
     path("tenants/<int:tenant_id>/budget/", tenant_limits.tenant_budget, name="tenant_budget"),
+    path("tenants/<int:tenant_id>/uncovered/", tenant_views.tenant_uncovered, name="tenant_uncovered"),
     path("tenants/<int:tenant_id>/policy/", tenant_limits.tenant_policy, name="tenant_policy"),
 ]

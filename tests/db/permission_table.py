@@ -172,6 +172,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "tenant_quota_period": (writes("/tenants/{tenant}/quota/period/", FROM_ABOVE, 422),),
     "tenant_quota_remove": (writes("/tenants/{tenant}/quota/{quota}/remove/", FROM_ABOVE),),
     "tenant_policy": (writes("/tenants/{tenant}/policy/", FROM_ABOVE),),
+    "tenant_uncovered": (reads("/tenants/{tenant}/uncovered/", FROM_ABOVE),),
     "audit": (reads("/audit/", SOME_LEAD), reads("/audit/?tenant={tenant}", LEADS)),
     # ---- maintenance
     "maintenance": (reads("/maintenance/"),),
@@ -250,7 +251,10 @@ TABLE: dict[str, tuple[Row, ...]] = {
         reads("/api/v1/series/?tenant={tenant}", SEES_US),
         writes("/api/v1/series/", MEMBERS, 201, body=SERIES, but={"viewer": 409}),
     ),
-    "api_series_one": (reads(ONE_SERIES, SEES_US), Row("DELETE", ONE_SERIES, LEADS)),
+    "api_series_one": (
+        reads(ONE_SERIES, SEES_US), Row("DELETE", ONE_SERIES, LEADS), Row("PATCH", ONE_SERIES, LEADS, 422)),
+    "api_series_people": (writes(ONE_SERIES + "people/", LEADS, 422),),
+    "api_series_person": (Row("DELETE", ONE_SERIES + "people/{user}/", LEADS),),
     "api_series_skip": (writes(ONE_SERIES + "skip/", LEADS, 200, body={"date": "{occurrence}"}),),
     "api_fleet": (reads("/api/v1/fleet/"),),
     "api_maintenance": (

@@ -32,10 +32,10 @@ def said(house):
     }  # fmt: skip
 
 
-def send(person, said, address="/api/v1/series/", **headers):
+def send(person, said, address="/api/v1/series/", verb="post", **headers):
     client = Client(headers=headers)
     client.force_login(person)
-    answer = client.post(address, json.dumps(said), content_type="application/json")
+    answer = getattr(client, verb)(address, json.dumps(said), content_type="application/json")
     return answer.status_code, answer.json()
 
 
@@ -99,3 +99,30 @@ def test_the_list_is_of_what_the_asker_may_see(house):
         assert [one["id"] for one in client.get("/api/v1/series/").json()["results"]] == seen
     client.force_login(house.lead)
     assert client.get("/api/v1/series/?mine=true").json()["results"] == []
+
+
+def test_the_hours_of_a_series_are_changed_from_a_date_on(house):
+    series = book_series(asked(house))
+    address = f"/api/v1/series/{series.pk}/"
+    hours = {"from_date": str(date(house, 1)), "opens": "09:00", "closes": "10:30"}
+    status, _body = send(house.owner, hours, address, "patch")
+    assert status == 200
+    starts = [row.during.lower.hour for row in Reservation.objects.order_by("occurrence")]
+    assert starts == [12, 9, 9, 9]
+    for wrong in ({"closes": "25:00"}, {"days": -1}, {"days": 1.5}, {"from_date": "soon"}, {"colour": "red"}):
+        assert send(house.owner, hours | wrong, address, "patch")[0] == 422, wrong
+    assert send(house.owner, hours | {"closes": "08:00"}, address, "patch")[0] == 422
+    assert send(make_user(), hours, address, "patch")[0] == 404
+
+
+def test_the_roster_of_a_class_changes_person_by_person(house):
+    first, second, third = (make_user(tenant=house.team) for _number in range(3))
+    series = book_series(asked(house, "1g.10gb", people=(first, second)))
+    address = f"/api/v1/series/{series.pk}/people/"
+    status, body = send(house.lead, {"email": third.email.upper()}, address)
+    assert status == 200 and len(body["roster"]) == 3
+    assert Reservation.objects.filter(owner=third, state="confirmed").count() == 4
+    assert send(house.lead, {"email": "nobody@example.org"}, address)[0] == 422
+    assert send(house.lead, {}, f"{address}{first.pk}/", "delete")[0] == 200
+    assert not Reservation.objects.filter(owner=first, state="confirmed").exists()
+    assert send(house.lead, {}, f"{address}{first.pk}/", "delete")[0] == 404

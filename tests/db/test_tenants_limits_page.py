@@ -3,6 +3,8 @@
 import datetime as dt
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from psycopg2.extras import DateTimeTZRange
 
@@ -236,3 +238,28 @@ def test_changes_of_a_policy_name_its_pools_beside_the_tree_and_in_the_audit_log
     assert f"Pools {pool.name}" in body_of(client.get("/tenants/", {"tenant": team.pk}))
     trail = body_of(client.get("/audit/"))
     assert f"[&quot;{pool.name}&quot;]" in trail and f"[{pool.pk}]" not in trail
+
+
+def test_what_a_narrower_quota_uncovered_stays_on_a_page_until_it_is_settled(client, org, pool, admin):
+    root, team, _below = org
+    make_quota(root, pool, 14)
+    mine = make_reservation(team, pool, "1g.10gb", window(timezone.now() + DAY, 2), places=((pool.gpus.first(), 0),))
+    address = f"/tenants/{team.pk}/uncovered/"
+    assert "All are covered" in body_of(client.get(address))
+    client.post(f"/tenants/{team.pk}/policy/", policy(longest_window_hours="1"))
+    for _again in range(2):
+        shown = body_of(client.get(address))
+        assert f"/reservations/R-{mine.pk}/" in shown and "All are covered" not in shown
+    assert address in body_of(client.get("/tenants/", {"tenant": team.pk}))
+
+
+@pytest.mark.parametrize("rows", [1, 25, 200])
+def test_the_page_of_what_is_not_covered_takes_few_queries_whatever_its_length(client, org, pool, admin, rows):
+    _root, team, _below = org
+    Policy.objects.create(tenant=team, longest_window_seconds=3600)
+    for number in range(rows):
+        during = window(timezone.now() + (1 + number) * DAY, 2)
+        make_reservation(team, pool, "1g.10gb", during, places=((pool.gpus.first(), 0),))
+    with CaptureQueriesContext(connection) as told:
+        assert f'<span class="count">{rows}' in body_of(client.get(f"/tenants/{team.pk}/uncovered/"))
+    assert len(told) <= 12

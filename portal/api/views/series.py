@@ -3,21 +3,32 @@
 from django.db.models import Prefetch, QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from portal.accounts.requests import SignedInApiRequest
 from portal.api.booking import key_of
 from portal.api.pages import listed, page_of
-from portal.api.series_asking import RestRequest, SeriesListRequest, SeriesRequest, SkipRequest, asked_by
+from portal.api.series_asking import (
+    HoursRequest,
+    RestRequest,
+    RosterRequest,
+    SeriesListRequest,
+    SeriesRequest,
+    SkipRequest,
+    asked_by,
+)
 from portal.api.shapes.reservations import RefusalShape
 from portal.api.shapes.series import SeriesAnswerShape, SeriesShape, SeriesWholeShape
 from portal.api.views.reservations import KEY, REFUSALS
 from portal.reservations.models import Reservation, Series
 from portal.reservations.series_booking import book_series
-from portal.reservations.series_changing import cancel_series, skip_occurrence
-from portal.reservations.series_listing import may_change_series, mine_among, series_of
+from portal.reservations.series_changing import cancel_series, remove_person, skip_occurrence
+from portal.reservations.series_listing import may_change_series, mine_among, people_of, series_of
+from portal.reservations.series_moving import add_person, change_series
 from portal.reservations.series_preview import preview_series
 from portal.tenants.selectors import tenants_of
 
@@ -60,6 +71,15 @@ class SeriesView(APIView):
     def get(self, request: SignedInApiRequest, series_id: int) -> Response:
         return _shown(request, series_id)
 
+    @extend_schema(operation_id="change_series", request=HoursRequest, responses={200: SeriesWholeShape, **REFUSALS})
+    def patch(self, request: SignedInApiRequest, series_id: int) -> Response:
+        """Other hours for every occurrence from a date on, all of them or none."""
+        series = _changeable(request, series_id)
+        said = HoursRequest(data=request.data)
+        said.is_valid(raise_exception=True)
+        change_series(series=series, actor=request.user, **said.validated_data)
+        return _shown(request, series_id)
+
     @extend_schema(
         operation_id="cancel_series", parameters=[RestRequest], responses={200: SeriesWholeShape, **REFUSALS}
     )
@@ -79,6 +99,31 @@ class SeriesSkipView(APIView):
         said = SkipRequest(data=request.data)
         said.is_valid(raise_exception=True)
         skip_occurrence(series=series, date=said.validated_data["date"], actor=request.user)
+        return _shown(request, series_id)
+
+
+class RosterView(APIView):
+    @extend_schema(operation_id="add_to_roster", request=RosterRequest, responses={200: SeriesWholeShape, **REFUSALS})
+    def post(self, request: SignedInApiRequest, series_id: int) -> Response:
+        """A place for one more person in everything ahead, or in nothing."""
+        series = _changeable(request, series_id)
+        said = RosterRequest(data=request.data)
+        said.is_valid(raise_exception=True)
+        typed = said.validated_data["email"].lower()
+        person = next((one for one in people_of(series.tenant) if one.email.lower() == typed), None)
+        if person is None:
+            raise ValidationError({"email": [_("Nobody here has that address. Invite them first.")]})
+        add_person(series=series, person=person, actor=request.user)
+        return _shown(request, series_id)
+
+
+class RosterPersonView(APIView):
+    @extend_schema(operation_id="take_off_roster", request=None, responses={200: SeriesWholeShape, **REFUSALS})
+    def delete(self, request: SignedInApiRequest, series_id: int, user_id: int) -> Response:
+        """What this person has ahead in the series is given back."""
+        series = _changeable(request, series_id)
+        person = get_object_or_404(series.roster, pk=user_id)
+        remove_person(series=series, person=person, actor=request.user)
         return _shown(request, series_id)
 
 
