@@ -52,6 +52,10 @@ def _answered(page: Page) -> None:
     expect(page.locator("#answer")).to_contain_text("It fits", timeout=SHOWN_MS)
 
 
+def _previewed(page: Page) -> None:
+    expect(page.locator("#series-answer")).to_contain_text("8 of 8 fit", timeout=SHOWN_MS)
+
+
 def _dialog(page: Page) -> None:
     page.locator("[data-open='#ask-release']").click()
     expect(page.get_by_role("dialog")).to_be_visible()
@@ -96,7 +100,17 @@ VISITS = (
     Visit("release", "rosa", "{running}release/"),
     Visit("change-running", "rosa", "{running}change/"),
     Visit("change-planned", "rosa", "{planned}change/"),
+    Visit("reservation-queued", "rosa", "{queued}"),
     Visit("approvals", "ada", "/approvals/"),
+    Visit("queue", "rosa", "/queue/"),
+    Visit("series", "mei", "/series/"),
+    Visit("series-new", "rosa", "/series/new/", _previewed),
+    Visit("class", "olga", "{class}"),
+    Visit("maintenance", "ada", "/maintenance/"),
+    Visit("maintenance-plan", "ada", "/maintenance/plan/"),
+    Visit("maintenance-one", "ada", "{maintenance}"),
+    Visit("calendar", "rosa", "/calendar/"),
+    Visit("audit", "ada", "/audit/"),
     Visit("reservations", "rosa", "/reservations/"),
     Visit("timeline-day", "rosa", "/timeline/"),
     Visit("timeline-week", "rosa", "/timeline/?zoom=week"),
@@ -126,7 +140,7 @@ VISITS = (
 
 def world(visitors: Visitors, password: str) -> dict[str, str]:
     """Paths of things that the demo has, by the names that visits use."""
-    rosa, jonas, ada = (_client(visitors.url, name, password) for name in ("rosa", "jonas", "ada"))
+    rosa, jonas, ada, olga = (_client(visitors.url, name, password) for name in ("rosa", "jonas", "ada", "olga"))
     pools = {row["name"]: row for row in _rows(ada, "/api/v1/pools/")}
     tenants = {row["name"]: row["id"] for row in _rows(ada, "/api/v1/tenants/")}
     node = _rows(ada, "/api/v1/fleet/")[0]
@@ -135,6 +149,9 @@ def world(visitors: Visitors, password: str) -> dict[str, str]:
         "running": _newest(rosa, "running"),
         "planned": _newest(rosa, "confirmed"),
         "ended": _newest(rosa, "ended"),
+        "queued": _newest(rosa, "queued"),
+        "class": f"/series/{_rows(olga, '/api/v1/series/')[0]['id']}/",
+        "maintenance": f"/maintenance/{_rows(ada, '/api/v1/maintenance/')[0]['id']}/",
         "unmeasured": _newest(jonas, "running"),
         "node": f"/nodes/{node['id']}/",
         "pool": f"/nodes/pools/{pools['H100 MIG']['id']}/",
