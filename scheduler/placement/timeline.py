@@ -1,0 +1,158 @@
+"""The cells of the calendar: a ring of rows of time, one byte (or wider) a GPU, and above it an hour or a day a row."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Masks = NDArray[np.unsignedinteger[Any]]
+HOUR_SECONDS = 3600
+DAY_SECONDS = 86400
+# Below this many bytes one OR over the finest cells is quicker than the pieces of the coarser ones.
+PLAIN_BYTES_MOST = 60_000
+
+
+class Holding(Protocol):
+    @property
+    def mask(self) -> int: ...
+    @property
+    def since(self) -> int: ...
+    @property
+    def until(self) -> int: ...
+
+
+def dtype_for(slices: int) -> np.dtype[Any]:
+    return np.min_scalar_type((1 << slices) - 1)
+
+
+class Timeline:
+    """Covers whole days: from ``since`` until ``until``, in seconds since 1970. Cells are counted from 1970 on, and
+    cell c is row c modulo the number of rows, so that rolling on wipes the days that passed and moves nothing."""
+
+    def __init__(self, gpus: int, slices: int, origin: int, cell_seconds: int, horizon_seconds: int) -> None:
+        if DAY_SECONDS % cell_seconds or not 0 < cell_seconds <= HOUR_SECONDS or HOUR_SECONDS % cell_seconds:
+            raise ValueError(f"An hour is no whole number of cells of {cell_seconds} s.")
+        self.gpus = gpus
+        self.cell_seconds = cell_seconds
+        self.dtype = dtype_for(slices)
+        self.days = -(-horizon_seconds // DAY_SECONDS) + 1
+        self.since = origin // DAY_SECONDS * DAY_SECONDS
+        self.levels = [
+            _Level(seconds, np.zeros((self.days * DAY_SECONDS // seconds, gpus), self.dtype))
+            for seconds in (cell_seconds, HOUR_SECONDS, DAY_SECONDS)
+        ]
+
+    @property
+    def until(self) -> int:
+        return self.since + self.days * DAY_SECONDS
+
+    @property
+    def nbytes(self) -> int:
+        return sum(level.masks.nbytes for level in self.levels)
+
+    def rounded(self, since: int, until: int) -> tuple[int, int]:
+        """Rounded outwards to whole days, which holds all that shares a cell of any size with the window."""
+        return since // DAY_SECONDS * DAY_SECONDS, -(-until // DAY_SECONDS) * DAY_SECONDS
+
+    def roll(self, now: int) -> bool:
+        """Begin with the day of ``now``; False if that is no later day."""
+        since = now // DAY_SECONDS * DAY_SECONDS
+        if since <= self.since:
+            return False
+        passed = min(since, self.until)
+        for level in self.levels:
+            for rows in level.rows(self.since, passed):
+                level.masks[rows] = 0
+        self.since = since
+        return True
+
+    def paint(self, position: int, mask: int, since: int, until: int) -> None:
+        since, until = max(since, self.since), min(until, self.until)
+        if since < until:
+            for level in self.levels:
+                for rows in level.rows(since, until):
+                    level.masks[rows, position] |= mask
+
+    def wipe(self, position: int, mask: int, since: int, until: int, others: Sequence[Holding]) -> None:
+        """Clear the bits that were painted, but for those that others on the same GPU hold in the same cells."""
+        since, until = max(since, self.since), min(until, self.until)
+        if since >= until:
+            return
+        rivals = [other for other in others if other.mask & mask]
+        keep = ~self.dtype.type(mask)
+        for level in self.levels:
+            begin, end = level.outwards(since, until)
+            for rows in level.rows(since, until):
+                level.masks[rows, position] &= keep
+            for other in rivals:
+                first, last = max(other.since, begin), min(other.until, end)
+                if first < last:
+                    for rows in level.rows(first, last):
+                        level.masks[rows, position] |= other.mask & mask
+
+    def taken(self, since: int, until: int) -> tuple[Masks, Iterable[int]]:
+        """(slices taken on each GPU, positions of GPUs for which that is still to be confirmed)."""
+        if since < self.since or until > self.until:
+            return np.zeros(self.gpus, self.dtype), range(self.gpus)
+        cell = self.cell_seconds
+        first, last = since // cell, -(-until // cell)
+        if not since % cell and not until % cell:
+            return self._or(first, last), ()
+        inner_first, inner_last = -(-since // cell), until // cell
+        fine = self.levels[0]
+        inner = self._or(inner_first, inner_last) if inner_first < inner_last else np.zeros(self.gpus, self.dtype)
+        doubt = np.zeros(self.gpus, self.dtype)
+        for edge in {first, last - 1} - set(range(inner_first, inner_last)):
+            doubt |= fine.masks[edge % len(fine.masks)]
+        return inner, np.flatnonzero(doubt & ~inner)
+
+    def at(self, moment: int) -> Masks:
+        """The row of the cell of that moment; what is free there is free at the moment."""
+        fine = self.levels[0]
+        return fine.masks[moment // self.cell_seconds % len(fine.masks)]
+
+    def _or(self, first: int, last: int) -> Masks:
+        """The OR of the finest cells first..last, through the coarser levels where that saves enough."""
+        fine = self.levels[0]
+        if (last - first) * fine.masks.strides[0] <= PLAIN_BYTES_MOST:
+            return fine.or_of(first, last)
+        result = np.zeros(self.gpus, self.dtype)
+        begin, end = first * self.cell_seconds, last * self.cell_seconds
+        for level, coarser in zip(self.levels, [*self.levels[1:], None], strict=True):
+            if coarser is None or end - begin < 2 * coarser.seconds:
+                result |= level.or_of(begin // level.seconds, end // level.seconds)
+                break
+            inner_begin = -(-begin // coarser.seconds) * coarser.seconds
+            inner_end = end // coarser.seconds * coarser.seconds
+            for one, other in ((begin, inner_begin), (inner_end, end)):
+                if one < other:
+                    result |= level.or_of(one // level.seconds, other // level.seconds)
+            begin, end = inner_begin, inner_end
+        return result
+
+
+class _Level:
+    def __init__(self, seconds: int, masks: Masks) -> None:
+        self.seconds = seconds
+        self.masks = masks
+
+    def outwards(self, since: int, until: int) -> tuple[int, int]:
+        return since // self.seconds * self.seconds, -(-until // self.seconds) * self.seconds
+
+    def rows(self, since: int, until: int) -> tuple[slice, ...]:
+        """The rows of the cells that meet the window: one stretch, or two around the end of the ring."""
+        count = len(self.masks)
+        first, last = since // self.seconds, -(-until // self.seconds)
+        begin, length = first % count, last - first
+        if begin + length <= count:
+            return (slice(begin, begin + length),)
+        return slice(begin, count), slice(0, begin + length - count)
+
+    def or_of(self, first: int, last: int) -> Masks:
+        count = len(self.masks)
+        begin, length = first % count, last - first
+        if begin + length <= count:
+            return np.bitwise_or.reduce(self.masks[begin : begin + length], axis=0)
+        head = np.bitwise_or.reduce(self.masks[begin:], axis=0)
+        return head | np.bitwise_or.reduce(self.masks[: begin + length - count], axis=0)

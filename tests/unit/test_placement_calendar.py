@@ -1,0 +1,114 @@
+"""The calendar against a list of intervals that is searched through: they say the same, whatever is done to them."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.placement.calendar import Calendar, Row
+from scheduler.placement.geometry import Window, span_mask
+from scheduler.placement.timeline import DAY_SECONDS
+
+ORIGIN = 20_000 * DAY_SECONDS + 12_345
+GPUS = ((11, 2, 0), (7, 1, 1), (5, 1, 0))
+HORIZON_SECONDS = 3 * DAY_SECONDS
+
+
+class Intervals:
+    """What the calendar must be: every question looks at every row."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, tuple[int, int, int, int]] = {}
+
+    def taken(self, gpu_id: int, window: Window) -> int:
+        mask = 0
+        for gpu, span, since, until in self.rows.values():
+            if gpu == gpu_id and since < window.end and window.start < until:
+                mask |= span
+        return mask
+
+
+def moments() -> st.SearchStrategy[int]:
+    """Seconds from the origin: most in the horizon, some on the borders of cells, some far beyond."""
+    near = st.integers(0, HORIZON_SECONDS)
+    return st.one_of(near, near.map(lambda second: second // 300 * 300), st.integers(0, 60 * DAY_SECONDS))
+
+
+def windows() -> st.SearchStrategy[tuple[int, int]]:
+    lengths = st.one_of(st.integers(1, 900), st.sampled_from([300, 3600, 7200]), st.integers(1, 50 * DAY_SECONDS))
+    return st.tuples(moments(), lengths).map(lambda pair: (ORIGIN + pair[0], ORIGIN + sum(pair)))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("hold"), st.integers(1, 12), st.sampled_from([5, 7, 11]), st.integers(0, 9), windows()),
+        st.tuples(st.just("drop"), st.integers(1, 12)),
+        st.tuples(st.just("advance"), st.integers(0, DAY_SECONDS)),
+        st.tuples(st.just("ask"), windows()),
+    ),
+    min_size=5,
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize(("slices", "cell_seconds"), [(8, 300), (10, 1800), (4, 3600)])
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS)
+def test_the_calendar_equals_a_list_of_intervals(slices, cell_seconds, steps):
+    calendar = Calendar(GPUS, slices, ORIGIN, cell_seconds, HORIZON_SECONDS)
+    model, now = Intervals(), ORIGIN
+    for step in steps:
+        match step:
+            case "hold", key, gpu_id, start, (since, until):
+                start %= slices
+                end = min(start + 1 + key % 4, slices)
+                calendar.hold(key, gpu_id, start, end, since, until, "x", True)
+                model.rows[key] = (gpu_id, span_mask(start, end - start), since, until)
+            case "drop", key:
+                calendar.drop(key)
+                model.rows.pop(key, None)
+            case "advance", seconds:
+                now += seconds
+                calendar.advance(now)
+        for _name, *asked in [step, *steps[:8]]:
+            if isinstance(asked[-1], tuple):
+                _same(calendar, model, Window(max(asked[-1][0], now), max(asked[-1][1], now + 1)))
+
+
+def _same(calendar: Calendar, model: Intervals, window: Window) -> None:
+    expected = [model.taken(gpu_id, window) for gpu_id in (5, 7, 11)]
+    assert calendar.taken(window).tolist() == expected
+    assert [calendar.taken_on(position, window) for position in range(3)] == expected
+
+
+def test_a_gpu_is_seen_with_what_ends_and_begins_just_beside_the_window():
+    calendar = Calendar(GPUS, 8, ORIGIN)
+    calendar.hold(1, 7, 0, 4, ORIGIN, ORIGIN + 50, "4g.40gb", True)
+    calendar.hold(2, 7, 4, 8, ORIGIN + 90, ORIGIN + 95, "3g.40gb", True)
+    calendar.hold(3, 7, 4, 8, ORIGIN + 97, ORIGIN + 99, "3g.40gb", True)
+    view = calendar.view(7, Window(ORIGIN + 50, ORIGIN + 90))
+    assert (view.node_id, view.index, view.slices) == (1, 1, 8)
+    assert [held.since for held in view.held] == [ORIGIN, ORIGIN + 90]
+    assert not calendar.taken(Window(ORIGIN + 50, ORIGIN + 90)).any()
+
+
+def test_what_ended_before_today_is_forgotten_and_costs_nothing():
+    calendar = Calendar(GPUS, 8, ORIGIN)
+    calendar.hold(1, 7, 0, 4, ORIGIN, ORIGIN + 50, "4g.40gb", True)
+    calendar.hold(2, 7, 0, 4, ORIGIN, ORIGIN + 5 * DAY_SECONDS, "4g.40gb", True)
+    calendar.advance(ORIGIN + 2 * DAY_SECONDS)
+    assert list(calendar.rows) == [2]
+    calendar.drop(1)
+    assert calendar.taken(Window(ORIGIN + 2 * DAY_SECONDS, ORIGIN + 3 * DAY_SECONDS)).tolist() == [0, 15, 0]
+
+
+def test_a_gpu_that_is_not_here_holds_nothing():
+    calendar = Calendar(GPUS, 8, ORIGIN)
+    calendar.hold(1, 99, 0, 4, ORIGIN, ORIGIN + 50, "4g.40gb", True)
+    assert calendar.rows == {}
+
+
+def test_ten_thousand_gpus_with_a_hundred_thousand_leases_take_less_than_300_mb():
+    """Counted, not allocated: the cells of the large calendar, and a row with its place on the shelves."""
+    cells_bytes = Calendar([(0, 0, 0)], 8, ORIGIN).cells.nbytes * 10_000
+    row = Row(1, 1, 1, 1, 1, ORIGIN, ORIGIN + 1, "x", True)
+    assert cells_bytes + 100_000 * (row.__sizeof__() + 500) < 300e6
