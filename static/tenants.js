@@ -4,7 +4,10 @@
 const opened = new Map();  // id of a row: which of its values was opened
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") event.target.closest("tbody")?.querySelector("[data-cancel]")?.click();
+  if (event.key !== "Escape") return;
+  // While a row is being replaced nothing in it has the focus: then it is the one row that is open.
+  const row = event.target === document.body ? document.getElementById("tree") : event.target.closest("tbody");
+  row?.querySelector("[data-cancel]")?.click();
 });
 
 document.addEventListener("htmx:beforeRequest", (event) => {

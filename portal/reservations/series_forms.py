@@ -50,8 +50,8 @@ class DatesField(forms.CharField):
 class HoursForm(forms.Form):
     """From when until when on a date, by the reader's clock."""
 
-    opens = forms.TimeField(label=_("From"), input_formats=TIME)
-    closes = forms.TimeField(label=_("Until"), input_formats=TIME)
+    opens = forms.TimeField(label=_("Start time"), input_formats=TIME)
+    closes = forms.TimeField(label=_("End time"), input_formats=TIME)
     days = forms.IntegerField(
         label=_("Days later"), min_value=0, max_value=MOST_DAYS, required=False,
         help_text=_("0 ends on the same day."))  # fmt: skip
