@@ -8,7 +8,7 @@ Not for several threads at once.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,11 +130,11 @@ class Calendar:
             if row.touches(since, until):
                 yield row
 
-    def view(self, gpu_id: int, window: Window) -> GpuView:
-        """One GPU with all that is held on it in the window or just beside it, for explain and earliest."""
+    def view(self, gpu_id: int, window: Window, *, without: Collection[int] = ()) -> GpuView:
+        """One GPU with all that is held on it in the window or just beside it, but for what these keys hold."""
         position = self.position[gpu_id]
         _id, node_id, index = self.gpus[position]
-        rows = sorted(self.rows_on(position, window.start - 1, window.end + 1))
+        rows = sorted(row for row in self.rows_on(position, window.start - 1, window.end + 1) if row.key not in without)
         held = tuple(Held(row.start, row.end, row.since, row.until, row.shape) for row in rows)
         return GpuView(gpu_id, node_id, index, self.slices, held)
 

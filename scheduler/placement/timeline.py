@@ -107,9 +107,20 @@ class Timeline:
             doubt |= fine.masks[edge % len(fine.masks)]
         return inner, np.flatnonzero(doubt & ~inner)
 
+    def sample(self, since: int, until: int, positions: NDArray[np.intp], rows_most: int) -> Masks:
+        """Rows of the finest level that has at most so many for the window (of days if none has): cells x positions."""
+        since, until = max(since, self.since), min(until, self.until)
+        if since >= until:
+            return np.zeros((1, len(positions)), self.dtype)
+        fitting = (level for level in self.levels if -(-until // level.seconds) - since // level.seconds <= rows_most)
+        level = next(fitting, self.levels[-1])
+        return np.concatenate([level.masks[rows][:, positions] for rows in level.rows(since, until)])
+
     def at(self, moment: int) -> Masks:
-        """The row of the cell of that moment; what is free there is free at the moment."""
+        """The row of the cell of that moment; what is free there is free at the moment. Nothing beyond the horizon."""
         fine = self.levels[0]
+        if not self.since <= moment < self.until:
+            return np.zeros(self.gpus, self.dtype)
         return fine.masks[moment // self.cell_seconds % len(fine.masks)]
 
     def _or(self, first: int, last: int) -> Masks:

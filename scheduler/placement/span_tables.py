@@ -1,0 +1,40 @@
+"""What a span does to a GPU, looked up by the slices that are held: a table with an entry for every set of slices."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from scheduler.placement.geometry import Shape, disjoint_count, open_starts, span_mask
+from scheduler.placement.scores import shapes_by_geometry, stranded_slices
+
+# Beyond this many slices a table for every set of them is too large; so many equal shares of one GPU nobody sells.
+SLICES_MOST = 16
+
+
+class SpanTable:
+    """For one shape beside the shapes of its pool. ``room``: set of slices -> instances that still fit; ``masks`` and
+    ``starts``: its legal spans; ``losses``: for each of them, set of slices -> slices that it makes useless."""
+
+    def __init__(self, shape: Shape, shapes: tuple[Shape, ...], slices: int) -> None:
+        if slices > SLICES_MOST:
+            raise ValueError(f"A GPU of {slices} slices is more than placement on the calendar knows.")
+        self.shape = shape
+        self.shapes = shapes
+        self.slices = slices
+        every = np.arange(1 << slices)
+        self.room = np.array([disjoint_count(shape, slices, mask) for mask in every.tolist()], dtype=np.int64)
+        self.fits = self.room > 0
+        self.starts = open_starts(shape, slices, 0)
+        self.masks = tuple(span_mask(start, shape.size) for start in self.starts)
+        stranded = stranded_slices(shapes_by_geometry((*shapes, shape)), slices)
+        value = np.array([stranded[mask] for mask in every.tolist()], dtype=np.float32)
+        self.losses = tuple(value[every | mask] - value for mask in self.masks)
+        self.bits = np.array([mask.bit_count() for mask in every.tolist()], dtype=np.float32)
+        # Only where the driver's count per GPU says less than the free spans do.
+        unlimited = Shape(shape.name, shape.size, shape.starts, shape.compute, slices)
+        self.is_counted = disjoint_count(unlimited, slices, 0) > shape.max_count
+
+
+@lru_cache(maxsize=256)
+def span_table(shape: Shape, shapes: tuple[Shape, ...], slices: int) -> SpanTable:
+    return SpanTable(shape, shapes, slices)
