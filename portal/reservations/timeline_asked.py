@@ -82,9 +82,9 @@ class Asked:
             ends = {"first": day_words(self.frame.since), "last": day_words(self.days[-1].since)}
             return _("%(first)s to %(last)s") % ends
         if self.rolling:
-            return _("%(first)s to %(last)s") % {
-                "first": _day_and_hour(self.frame.since.astimezone(self.zone)),
-                "last": _day_and_hour(self.frame.until.astimezone(self.zone)),
+            return _("%(since)s to %(until)s") % {
+                "since": _day_and_hour(self.frame.since.astimezone(self.zone)),
+                "until": _day_and_hour(self.frame.until.astimezone(self.zone)),
             }
         return day_words(self.frame.since)
 

@@ -22,6 +22,12 @@ def nobody_failed_before():
     cache.clear()
 
 
+@pytest.fixture(autouse=True)
+def passwords_are_cheap(settings):
+    """Each try costs a third of a second on purpose; what is asked here is not how long."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
 @pytest.fixture
 def person() -> User:
     user = make_user("ada")
