@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.placement.census import Census
 from scheduler.placement.geometry import GpuView, Held, Window, span_mask
+from scheduler.placement.register import Register
 from scheduler.placement.timeline import DAY_SECONDS, Timeline
 
 Masks = NDArray[np.unsignedinteger[Any]]
@@ -35,6 +37,11 @@ class Row(NamedTuple):
     until: int
     shape: str
     movable: bool
+
+    @property
+    def volume(self) -> int:
+        """Slice-seconds."""
+        return (self.end - self.start) * (self.until - self.since)
 
     def touches(self, since: int, until: int) -> bool:
         return self.since < until and since < self.until
@@ -60,6 +67,8 @@ class Calendar:
         self.position = {gpu_id: position for position, (gpu_id, _node, _index) in enumerate(self.gpus)}
         self.rows: dict[int, Row] = {}
         self.cells = Timeline(len(self.gpus), slices, origin, cell_seconds, horizon_seconds)
+        self.register = Register()
+        self.census = Census(self.cells.days * DAY_SECONDS // cell_seconds, cell_seconds)
         self._by_day: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
         self._long: defaultdict[int, list[Row]] = defaultdict(list)
 
@@ -82,6 +91,8 @@ class Calendar:
         self.rows[row.key] = row
         for shelf in self._shelves(row):
             shelf.append(row)
+        self.register.add(row)
+        self.census.add(row, self.cells.since, self.cells.until, 1)
         self.cells.paint(row.position, row.mask, row.since, row.until)
 
     def take(self, key: int) -> Row:
@@ -89,19 +100,23 @@ class Calendar:
         row = self.rows.pop(key)
         for shelf in self._shelves(row):
             shelf.remove(row)
+        self.register.remove(key)
+        self.census.add(row, self.cells.since, self.cells.until, -1)
         others = [other for other in self.rows_on(row.position, *self.cells.rounded(row.since, row.until))]
         self.cells.wipe(row.position, row.mask, row.since, row.until, others)
         return row
 
     def advance(self, now: int) -> None:
         """Let the cells begin with the day of ``now``; what ended before that day is forgotten."""
-        was_until = self.cells.until
+        was_since, was_until = self.cells.since, self.cells.until
         if not self.cells.roll(now):
             return
+        self.census.forget(was_since, min(self.cells.since, was_until))
         for row in list(self.rows.values()):
             if row.until <= self.cells.since:
                 self._forget(row)
             elif row.until > was_until:
+                self.census.add(row, max(was_until, self.cells.since), self.cells.until, 1)
                 self.cells.paint(row.position, row.mask, max(row.since, was_until), row.until)
 
     def taken(self, window: Window) -> Masks:
@@ -148,6 +163,7 @@ class Calendar:
 
     def _forget(self, row: Row) -> None:
         del self.rows[row.key]
+        self.register.remove(row.key)
         for shelf in self._shelves(row):
             shelf.remove(row)
         for day in range(row.since // DAY_SECONDS, (row.until - 1) // DAY_SECONDS + 1):

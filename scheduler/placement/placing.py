@@ -12,9 +12,10 @@ from scheduler.placement.scores import EDGE_WEIGHT, LOSS_WEIGHT
 from scheduler.placement.span_tables import SpanTable, span_table
 from scheduler.placement.timeline import Masks
 
-# The finest look at a window that a score takes, and how many GPUs get one: those that a glance ranks first.
-CELLS_MOST = 96
-CANDIDATES_MOST = 64
+# A glance goes to the first GPUs with room; those that it ranks first are looked into, at so many moments of time.
+CANDIDATES_MOST = 256
+LOOKED_INTO_MOST = 24
+CELLS_MOST = 24
 # From the first GPU to the last. It keeps the last ones whole.
 PULL = 1.0
 
@@ -88,8 +89,7 @@ class Board:
     def take_best(self, ranks: int) -> tuple[int, int]:
         """(position, start) of the best span, counted as held from now on; none after which the ``ranks`` that are
         still to be placed, this one among them, would not fit."""
-        spare = int(self.room.sum()) - ranks
-        position, index = self._best(spare)
+        position, index = self.best(ranks)
         mask = self.table.masks[index]
         self.masks[position] |= mask
         if self.added is None:
@@ -98,34 +98,36 @@ class Board:
         self.room[position] = min(self.room[position] - 1, self.table.room[self.masks[position]])
         return position, self.table.starts[index]
 
-    def _best(self, spare: int) -> tuple[int, int]:
-        """The lowest score wins, then the first GPU, then the first start."""
-        positions = np.flatnonzero(self.room)
-        before, after = (self.calendar.cells.at(moment) for moment in (self.window.start - 1, self.window.end))
-        scores = self._glance(positions, before, after, spare)
-        if len(positions) > CANDIDATES_MOST:
-            ranked = np.argsort(scores.min(axis=0), kind="stable")[:CANDIDATES_MOST]
+    def best(self, ranks: int) -> tuple[int, int]:
+        """(position, which of the legal spans): the lowest score, then the first GPU, then the first start."""
+        positions = np.flatnonzero(self.room)[:CANDIDATES_MOST]
+        scores = self._glance(positions)
+        if ranks > 1:
+            scores[self._costs_too_much(positions, ranks)] = np.inf
+        if len(positions) > LOOKED_INTO_MOST:
+            ranked = np.argpartition(scores.min(axis=1), LOOKED_INTO_MOST)[:LOOKED_INTO_MOST]
             ranked.sort()
-            positions, scores = positions[ranked], scores[:, ranked]
+            positions, scores = positions[ranked], scores[ranked]
         cells = self.calendar.cells.sample(*self.window_ends, positions, CELLS_MOST)
         if self.added is not None:
-            cells = cells | self.added[positions]
-        for index, loss in enumerate(self.table.losses):
-            scores[index] += LOSS_WEIGHT * loss[cells].mean(axis=0)
-        index, place = divmod(int(scores.argmin()), len(positions))
+            cells |= self.added[positions]
+        scores += LOSS_WEIGHT / len(cells) * self.table.losses[cells].sum(axis=0)
+        place, index = divmod(int(scores.argmin()), len(self.table.masks))
         return int(positions[place]), index
 
-    def _glance(self, positions: NDArray[np.intp], before: Masks, after: Masks, spare: int) -> NDArray[np.float32]:
-        """Scores by start and position but for what the window's stretches say: infinite where it is taken."""
-        table, masks = self.table, self.masks[positions]
-        before, after = before[positions], after[positions]
-        pull = positions.astype(np.float32) * np.float32(PULL / len(self.masks))
-        scores = np.empty((len(table.masks), len(positions)), dtype=np.float32)
-        weight = np.float32(EDGE_WEIGHT / table.shape.size)
-        for index, mask in enumerate(table.masks):
-            scores[index] = pull - weight * (table.bits[before & mask] + table.bits[after & mask])
-            scores[index][(masks & mask) != 0] = np.inf
-            if spare < len(self.masks) * self.calendar.slices:
-                lost = self.room[positions] - 1 - table.room[masks | mask]
-                scores[index][lost > spare] = np.inf
+    def _glance(self, positions: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Scores by position and span but for what the window's stretches say: infinite where it is taken."""
+        table, cells = self.table, self.calendar.cells
+        edges = table.edges[cells.at(self.window.start - 1)[positions]]
+        edges += table.edges[cells.at(self.window.end)[positions]]
+        scores = table.barred[self.masks[positions]]
+        scores -= np.float32(EDGE_WEIGHT) * edges
+        scores += (positions * (PULL / len(self.masks))).astype(np.float32)[:, None]
         return scores
+
+    def _costs_too_much(self, positions: NDArray[np.intp], ranks: int) -> NDArray[np.bool_]:
+        """Spans after which fewer than the ranks would fit."""
+        room = self.room[positions, None]
+        lost = room - 1 - np.minimum(room - 1, self.table.room_after[self.masks[positions]])
+        too_much: NDArray[np.bool_] = lost > int(self.room.sum()) - ranks
+        return too_much

@@ -12,8 +12,11 @@ SLICES_MOST = 16
 
 
 class SpanTable:
-    """For one shape beside the shapes of its pool. ``room``: set of slices -> instances that still fit; ``masks`` and
-    ``starts``: its legal spans; ``losses``: for each of them, set of slices -> slices that it makes useless."""
+    """For one shape beside the shapes of its pool. ``masks`` and ``starts`` are its legal spans.
+
+    By set of slices: ``room``, the instances that still fit. By set of slices and span: ``barred``, infinite where the
+    span is not free; ``losses``, the slices that it makes useless; ``edges``, the share of the span that is in the set.
+    """
 
     def __init__(self, shape: Shape, shapes: tuple[Shape, ...], slices: int) -> None:
         if slices > SLICES_MOST:
@@ -28,8 +31,12 @@ class SpanTable:
         self.masks = tuple(span_mask(start, shape.size) for start in self.starts)
         stranded = stranded_slices(shapes_by_geometry((*shapes, shape)), slices)
         value = np.array([stranded[mask] for mask in every.tolist()], dtype=np.float32)
-        self.losses = tuple(value[every | mask] - value for mask in self.masks)
-        self.bits = np.array([mask.bit_count() for mask in every.tolist()], dtype=np.float32)
+        spans = np.array(self.masks)[None, :]
+        sets = every[:, None]
+        self.barred = np.where(sets & spans, np.float32(np.inf), np.float32(0))
+        self.losses = (value[sets | spans] - value[:, None]).astype(np.float32)
+        self.edges = (np.bitwise_count(sets & spans) / shape.size).astype(np.float32)
+        self.room_after = self.room[sets | spans]
         # Only where the driver's count per GPU says less than the free spans do.
         unlimited = Shape(shape.name, shape.size, shape.starts, shape.compute, slices)
         self.is_counted = disjoint_count(unlimited, slices, 0) > shape.max_count

@@ -11,6 +11,8 @@ HOUR_SECONDS = 3600
 DAY_SECONDS = 86400
 # Below this many bytes one OR over the finest cells is quicker than the pieces of the coarser ones.
 PLAIN_BYTES_MOST = 60_000
+# Coarser cells cost time at every change; up to so many GPUs they save none.
+PLAIN_GPUS_MOST = 256
 
 
 class Holding(Protocol):
@@ -40,7 +42,7 @@ class Timeline:
         self.since = origin // DAY_SECONDS * DAY_SECONDS
         self.levels = [
             _Level(seconds, np.zeros((self.days * DAY_SECONDS // seconds, gpus), self.dtype))
-            for seconds in (cell_seconds, HOUR_SECONDS, DAY_SECONDS)
+            for seconds in ((cell_seconds, HOUR_SECONDS, DAY_SECONDS) if gpus > PLAIN_GPUS_MOST else (cell_seconds,))
         ]
 
     @property
@@ -108,13 +110,21 @@ class Timeline:
         return inner, np.flatnonzero(doubt & ~inner)
 
     def sample(self, since: int, until: int, positions: NDArray[np.intp], rows_most: int) -> Masks:
-        """Rows of the finest level that has at most so many for the window (of days if none has): cells x positions."""
+        """At most so many rows of cells, spread evenly over the window: cells x positions."""
         since, until = max(since, self.since), min(until, self.until)
         if since >= until:
             return np.zeros((1, len(positions)), self.dtype)
-        fitting = (level for level in self.levels if -(-until // level.seconds) - since // level.seconds <= rows_most)
-        level = next(fitting, self.levels[-1])
-        return np.concatenate([level.masks[rows][:, positions] for rows in level.rows(since, until)])
+        first, last = since // self.cell_seconds, -(-until // self.cell_seconds)
+        masks = self.levels[0].masks
+        cells = np.arange(first, last, -(-(last - first) // rows_most)) % len(masks)
+        return masks[cells[:, None], positions]
+
+    def stretch(self, since: int, until: int) -> Masks:
+        """The rows of the finest cells that meet the window, as far as the horizon goes: cells x GPUs."""
+        since, until = max(since, self.since), min(until, self.until)
+        fine = self.levels[0]
+        parts = [fine.masks[rows] for rows in fine.rows(since, until)] if since < until else []
+        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros((0, self.gpus), self.dtype), *parts])
 
     def at(self, moment: int) -> Masks:
         """The row of the cell of that moment; what is free there is free at the moment. Nothing beyond the horizon."""
@@ -126,7 +136,7 @@ class Timeline:
     def _or(self, first: int, last: int) -> Masks:
         """The OR of the finest cells first..last, through the coarser levels where that saves enough."""
         fine = self.levels[0]
-        if (last - first) * fine.masks.strides[0] <= PLAIN_BYTES_MOST:
+        if len(self.levels) == 1 or (last - first) * fine.masks.strides[0] <= PLAIN_BYTES_MOST:
             return fine.or_of(first, last)
         result = np.zeros(self.gpus, self.dtype)
         begin, end = first * self.cell_seconds, last * self.cell_seconds

@@ -1,9 +1,12 @@
 """The calendar against a list of intervals that is searched through: they say the same, whatever is done to them."""
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.placement import timeline
 from scheduler.placement.calendar import Calendar, Row
 from scheduler.placement.geometry import Window, span_mask
 from scheduler.placement.timeline import DAY_SECONDS
@@ -50,17 +53,21 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize(("slices", "cell_seconds"), [(8, 300), (10, 1800), (4, 3600)])
+@pytest.mark.parametrize(("slices", "cell_seconds", "coarser"), [(8, 300, True), (10, 1800, True), (4, 3600, False)])
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS)
-def test_the_calendar_equals_a_list_of_intervals(slices, cell_seconds, steps):
-    calendar = Calendar(GPUS, slices, ORIGIN, cell_seconds, HORIZON_SECONDS)
+def test_the_calendar_equals_a_list_of_intervals(slices, cell_seconds, coarser, steps):
+    with patch.multiple(timeline, PLAIN_GPUS_MOST=0 if coarser else 256, PLAIN_BYTES_MOST=0):
+        _play(Calendar(GPUS, slices, ORIGIN, cell_seconds, HORIZON_SECONDS), steps)
+
+
+def _play(calendar: Calendar, steps: list[tuple]) -> None:
     model, now = Intervals(), ORIGIN
     for step in steps:
         match step:
             case "hold", key, gpu_id, start, (since, until):
-                start %= slices
-                end = min(start + 1 + key % 4, slices)
+                start %= calendar.slices
+                end = min(start + 1 + key % 4, calendar.slices)
                 calendar.hold(key, gpu_id, start, end, since, until, "x", True)
                 model.rows[key] = (gpu_id, span_mask(start, end - start), since, until)
             case "drop", key:
@@ -78,6 +85,16 @@ def _same(calendar: Calendar, model: Intervals, window: Window) -> None:
     expected = [model.taken(gpu_id, window) for gpu_id in (5, 7, 11)]
     assert calendar.taken(window).tolist() == expected
     assert [calendar.taken_on(position, window) for position in range(3)] == expected
+    met = calendar.register.key[calendar.register.meeting(window.start, window.end)].tolist()
+    rows = {key for key, (*_, since, until) in model.rows.items() if since < window.end and window.start < until}
+    assert sorted(met) == sorted(rows)
+    first, last = calendar.census.inwards(
+        max(window.start, calendar.cells.since), min(window.end, calendar.cells.until)
+    )
+    for cell in range(first, min(last, first + 3)):
+        begin, end = cell * calendar.census.cell_seconds, (cell + 1) * calendar.census.cell_seconds
+        held = sum(since <= begin and end <= until for _gpu, _mask, since, until in model.rows.values())
+        assert calendar.census.of(["x"], cell, cell + 1).tolist() == [[held]]
 
 
 def test_a_gpu_is_seen_with_what_ends_and_begins_just_beside_the_window():

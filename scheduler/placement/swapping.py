@@ -1,0 +1,131 @@
+"""Room for a whole window out of two GPUs that each have it for a part: they swap what they hold from some moment on.
+
+Where one GPU has a span free in the first part of a window and another in the rest, everything that the two hold from
+the seam on may change places, slice by slice: every lease keeps its start and its window. What must go along is found
+by closure: a larger lease takes its other slices with it, a longer one its later time, until nothing lies across.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.placement.calendar import Row
+from scheduler.placement.geometry import span_mask
+from scheduler.placement.span_tables import SpanTable
+from scheduler.placement.trial import Trial
+
+# GPUs that reach furthest into the window from either end, pairs of them, and seams of a pair that are tried.
+GPUS_EACH = 6
+PAIRS_MOST = 20
+SEAMS_MOST = 6
+ROWS_MOST = 16
+# So few may move that nothing better is looked for.
+FEW_ROWS = 3
+FAR_SECONDS = 8 * 86400
+
+
+@dataclass(frozen=True)
+class Swap:
+    """These rows, all of the two GPUs, change sides; then the ``start`` of the GPU ``into`` is free for the window."""
+
+    rows: tuple[Row, ...]
+    one: int
+    other: int
+    into: int
+    start: int
+
+
+def find_swap(trial: Trial, table: SpanTable, since: int, until: int) -> Swap | None:
+    """The one of those tried that moves fewest, or None."""
+    best: Swap | None = None
+    for one, other, start in _pairs(trial, table, since, until):
+        best = _better(best, _swap_of(trial, one, other, start, table.shape.size, since, until))
+        if best is not None and len(best.rows) <= FEW_ROWS:
+            break
+    return best
+
+
+def apply_swap(trial: Trial, swap: Swap) -> None:
+    taken = [trial.take(row.key) for row in swap.rows]
+    for row in taken:
+        trial.put(row._replace(position=swap.other if row.position == swap.one else swap.one))
+
+
+def _pairs(trial: Trial, table: SpanTable, since: int, until: int) -> Iterator[tuple[int, int, int]]:
+    """(GPU that is free at first, GPU that is free at last, start), those that overlap least first."""
+    cells = trial.calendar.cells
+    window = cells.stretch(since, until)
+    length = len(window)
+    found: list[tuple[int, int, int, int]] = []
+    for start, mask in zip(table.starts, table.masks, strict=True):
+        taken = (window & mask) != 0
+        busy = taken.any(axis=0)
+        if not length or not busy.all() or taken.all(axis=1).any():
+            continue
+        reach = taken.argmax(axis=0)
+        rest = length - taken[::-1].argmax(axis=0)
+        firsts = np.argsort(-reach, kind="stable")[:GPUS_EACH].tolist()
+        lasts = np.argsort(rest, kind="stable")[:GPUS_EACH].tolist()
+        found += [
+            (int(rest[last] - reach[first]), first, last, start)
+            for first in firsts
+            for last in lasts
+            if first != last and rest[last] <= reach[first]
+        ]
+    for _slack, one, other, start in sorted(found)[:PAIRS_MOST]:
+        yield one, other, start
+
+
+def _swap_of(trial: Trial, one: int, other: int, start: int, size: int, since: int, until: int) -> Swap | None:
+    """The span is free on ``one`` in the first part of the window and on ``other`` in the rest."""
+    calendar = trial.calendar
+    mask = span_mask(start, size)
+    on_one, on_other = (
+        list(calendar.rows_on(position, since - FAR_SECONDS, until + FAR_SECONDS)) for position in (one, other)
+    )
+    high = min((row.since for row in on_one if row.mask & mask and row.touches(since, until)), default=until)
+    low = max((row.until for row in on_other if row.mask & mask and row.touches(since, until)), default=since)
+    rows = [row._replace(movable=row.movable and row.shape not in trial.counted) for row in on_one + on_other]
+    best: Swap | None = None
+    for seam in _seams(rows, max(low, since), min(high, until)):
+        later = _closure(rows, mask, seam, until, 1)
+        if later is not None:
+            best = _better(best, Swap(later, one, other, one, start))
+        earlier = _closure(rows, mask, seam, since, -1)
+        if earlier is not None:
+            best = _better(best, Swap(earlier, one, other, other, start))
+    return best
+
+
+def _better(best: Swap | None, found: Swap | None) -> Swap | None:
+    return found if found is not None and (best is None or len(found.rows) < len(best.rows)) else best
+
+
+def _seams(rows: Sequence[Row], low: int, high: int) -> list[int]:
+    if low > high:
+        return []
+    edges = {moment for row in rows for moment in (row.since, row.until) if low < moment < high}
+    return sorted({low, high}) + sorted(edges)[: SEAMS_MOST - 2]
+
+
+def _closure(rows: Sequence[Row], mask: int, seam: int, end: int, direction: int) -> tuple[Row, ...] | None:
+    """What must change sides so that these slices do between the seam and the end; None if something lies across the
+    seam, may not move, or if it is too much. ``direction``: the end is after the seam (1) or before it (-1)."""
+    inside: list[Row] = []
+    rest = [row for row in rows if (row.until > seam if direction > 0 else row.since < seam)]
+    while True:
+        begin, finish = (seam, end) if direction > 0 else (end, seam)
+        hit = [row for row in rest if row.mask & mask and row.since < finish and begin < row.until]
+        if not hit:
+            return tuple(inside)
+        if any(not row.movable or row.since < seam < row.until for row in hit):
+            return None
+        inside += hit
+        if len(inside) > ROWS_MOST:
+            return None
+        for row in hit:
+            mask |= row.mask
+            end = max(end, row.until) if direction > 0 else min(end, row.since)
+        chosen = {row.key for row in hit}
+        rest = [row for row in rest if row.key not in chosen]
