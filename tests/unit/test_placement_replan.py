@@ -131,9 +131,10 @@ def test_two_gpus_that_are_free_in_turn_swap_what_follows():
     hold(calendar, 1, 0, 0, SEVEN, (5, 8))
     hold(calendar, 2, 1, 0, SEVEN, (0, 4))
     hold(calendar, 3, 1, 0, SEVEN, (7, 9))
+    hold(calendar, 4, 0, 0, SEVEN, (0, 3))
     answer = admit(SEVEN, 1, calendar, window(3, 6), H100, deadline_seconds=AMPLE_SECONDS)
     assert isinstance(answer, Admission)
-    assert answer.moves == (Move(1, 1, 0, 8), Move(3, 0, 0, 8))
+    assert [move.key for move in answer.moves] in ([1, 3], [2, 4])
 
 
 def test_a_swap_is_no_way_out_where_one_may_not_move():
@@ -141,6 +142,7 @@ def test_a_swap_is_no_way_out_where_one_may_not_move():
     hold(calendar, 1, 0, 0, SEVEN, (5, 8))
     hold(calendar, 2, 1, 0, SEVEN, (0, 4), movable=False)
     hold(calendar, 3, 1, 0, SEVEN, (7, 9), movable=False)
+    hold(calendar, 4, 0, 0, SEVEN, (0, 3))
     assert not admit(SEVEN, 1, calendar, window(3, 6), H100, deadline_seconds=AMPLE_SECONDS)
 
 
