@@ -79,31 +79,32 @@ class Calendar:
         self.drop(key)
         position = self.position.get(gpu_id)
         if position is not None and since < until:
-            self.put(Row(key, position, span_mask(start, end - start), start, end, since, until, shape, movable))
+            row = Row(key, position, span_mask(start, end - start), start, end, since, until, shape, movable)
+            self.put(row)
+            self.census.add(row, self.cells.since, self.cells.until, 1)
 
     def drop(self, key: int) -> None:
         """Let go what ``key`` holds; nothing happens if it holds nothing."""
         if key in self.rows:
-            self.take(key)
+            self.census.add(self.take(key), self.cells.since, self.cells.until, -1)
 
     def put(self, row: Row) -> None:
-        """Hold a row whose key holds nothing."""
+        """Hold a row whose key holds nothing, on trial: the census knows nothing of it."""
         self.rows[row.key] = row
         for shelf in self._shelves(row):
             shelf.append(row)
         self.register.add(row)
-        self.census.add(row, self.cells.since, self.cells.until, 1)
         self.cells.paint(row.position, row.mask, row.since, row.until)
 
     def take(self, key: int) -> Row:
-        """Let go what ``key`` holds, and return it."""
+        """Let go what ``key`` holds, on trial, and return it."""
         row = self.rows.pop(key)
         for shelf in self._shelves(row):
             shelf.remove(row)
         self.register.remove(key)
-        self.census.add(row, self.cells.since, self.cells.until, -1)
-        others = [other for other in self.rows_on(row.position, *self.cells.rounded(row.since, row.until))]
-        self.cells.wipe(row.position, row.mask, row.since, row.until, others)
+        shared = self.cells.is_shared(row.position)
+        others = self.rows_on(row.position, *self.cells.rounded(row.since, row.until)) if shared else ()
+        self.cells.wipe(row.position, row.mask, row.since, row.until, tuple(others))
         return row
 
     def advance(self, now: int) -> None:

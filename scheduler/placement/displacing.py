@@ -76,6 +76,7 @@ class Mover:
         slots, costs = self._costs(row, table)
         if nodes is not None:
             costs[:, ~nodes] = np.inf
+        may_settle: dict[int, bool] = {}
         tried = SPANS_TRIED if ratio >= VOLUME_RATIO else SPANS_TRIED_FURTHER
         most = ratio * table.shape.size * (row.until - row.since)
         flat = costs.ravel()
@@ -83,11 +84,27 @@ class Mover:
         for choice in cheapest[np.argsort(flat[cheapest], kind="stable")].tolist():
             if flat[choice] >= most or self.steps <= 0 or not self.in_time():
                 return False
-            self.steps -= 1
             index, position = divmod(choice, costs.shape[1])
-            if self._clear(row, table, index, position, slots, depth):
+            keys = self._keys_on(slots, position, table.masks[index])
+            if depth == 1 and not all(self._may_settle(key, may_settle) for key in keys):
+                continue
+            self.steps -= 1
+            if self._clear(row, table, index, position, keys, depth):
                 return True
         return False
+
+    def _may_settle(self, key: int, known: dict[int, bool]) -> bool:
+        """Whether what the key holds would find room elsewhere as things stand, by itself or by a swap."""
+        if key not in known:
+            row = self.calendar.rows[key]
+            known[key] = row.shape in self.by_name and self._finds_room(row)
+        return known[key]
+
+    def _finds_room(self, row: Row) -> bool:
+        table = span_table(self.by_name[row.shape], self.shapes, self.calendar.slices)
+        if Board(table, self.calendar, Window(row.since, row.until)).room.any():
+            return True
+        return not table.is_counted and find_swap(self.trial, table, row.since, row.until) is not None
 
     def _costs(self, row: Row, table: SpanTable) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """(slots of what meets the window, cost of clearing it by span and position)."""
@@ -105,14 +122,13 @@ class Mover:
             ]
         )
 
-    def _clear(
-        self, row: Row, table: SpanTable, index: int, position: int, slots: NDArray[np.intp], depth: int
-    ) -> bool:
-        """Put the row on this span, and all that lies there elsewhere."""
+    def _keys_on(self, slots: NDArray[np.intp], position: int, mask: int) -> list[int]:
         register = self.calendar.register
         there = slots[register.position[slots] == position]
-        mask = np.uint64(table.masks[index])
-        keys = register.key[there[(register.mask[there] & mask) != 0]].tolist()
+        return register.key[there[(register.mask[there] & np.uint64(mask)) != 0]].tolist()
+
+    def _clear(self, row: Row, table: SpanTable, index: int, position: int, keys: list[int], depth: int) -> bool:
+        """Put the row on this span, and elsewhere all that the keys hold there."""
         mark = self.trial.mark()
         gone = [self.trial.take(key) for key in keys]
         self._put(row, position, table.starts[index], table.shape.size)

@@ -17,7 +17,7 @@ CANDIDATES_MOST = 256
 LOOKED_INTO_MOST = 24
 CELLS_MOST = 24
 # From the first GPU to the last. It keeps the last ones whole.
-PULL = 1.0
+PULL = 0.3
 
 
 def place(

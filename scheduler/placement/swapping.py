@@ -22,7 +22,8 @@ SEAMS_MOST = 6
 ROWS_MOST = 16
 # So few may move that nothing better is looked for.
 FEW_ROWS = 3
-FAR_SECONDS = 8 * 86400
+# Nothing is looked at beyond so much time before and after the window.
+FAR_SECONDS = 4 * 86400
 
 
 @dataclass(frozen=True)
@@ -57,18 +58,20 @@ def _pairs(trial: Trial, table: SpanTable, since: int, until: int) -> Iterator[t
     cells = trial.calendar.cells
     window = cells.stretch(since, until)
     length = len(window)
+    if not length:
+        return
+    taken = (window[None] & np.array(table.masks, dtype=window.dtype)[:, None, None]) != 0
+    reaches = taken.argmax(axis=1)
+    rests = length - taken[:, ::-1].argmax(axis=1)
+    # With a span that is free throughout there is nothing to swap; with none at some moment nothing that helps.
+    hopeful = taken.any(axis=1).all(axis=1) & ~taken.all(axis=2).any(axis=1)
     found: list[tuple[int, int, int, int]] = []
-    for start, mask in zip(table.starts, table.masks, strict=True):
-        taken = (window & mask) != 0
-        busy = taken.any(axis=0)
-        if not length or not busy.all() or taken.all(axis=1).any():
-            continue
-        reach = taken.argmax(axis=0)
-        rest = length - taken[::-1].argmax(axis=0)
-        firsts = np.argsort(-reach, kind="stable")[:GPUS_EACH].tolist()
-        lasts = np.argsort(rest, kind="stable")[:GPUS_EACH].tolist()
+    for index in np.flatnonzero(hopeful).tolist():
+        reach, rest = reaches[index].tolist(), rests[index].tolist()
+        firsts = np.argsort(-reaches[index], kind="stable")[:GPUS_EACH].tolist()
+        lasts = np.argsort(rests[index], kind="stable")[:GPUS_EACH].tolist()
         found += [
-            (int(rest[last] - reach[first]), first, last, start)
+            (rest[last] - reach[first], first, last, table.starts[index])
             for first in firsts
             for last in lasts
             if first != last and rest[last] <= reach[first]
@@ -86,13 +89,14 @@ def _swap_of(trial: Trial, one: int, other: int, start: int, size: int, since: i
     )
     high = min((row.since for row in on_one if row.mask & mask and row.touches(since, until)), default=until)
     low = max((row.until for row in on_other if row.mask & mask and row.touches(since, until)), default=since)
-    rows = [row._replace(movable=row.movable and row.shape not in trial.counted) for row in on_one + on_other]
+    rows = on_one + on_other
+    limits = since - FAR_SECONDS, until + FAR_SECONDS
     best: Swap | None = None
     for seam in _seams(rows, max(low, since), min(high, until)):
-        later = _closure(rows, mask, seam, until, 1)
+        later = _closure(trial, rows, mask, (seam, until), limits)
         if later is not None:
             best = _better(best, Swap(later, one, other, one, start))
-        earlier = _closure(rows, mask, seam, since, -1)
+        earlier = _closure(trial, rows, mask, (seam, since), limits)
         if earlier is not None:
             best = _better(best, Swap(earlier, one, other, other, start))
     return best
@@ -109,23 +113,27 @@ def _seams(rows: Sequence[Row], low: int, high: int) -> list[int]:
     return sorted({low, high}) + sorted(edges)[: SEAMS_MOST - 2]
 
 
-def _closure(rows: Sequence[Row], mask: int, seam: int, end: int, direction: int) -> tuple[Row, ...] | None:
-    """What must change sides so that these slices do between the seam and the end; None if something lies across the
-    seam, may not move, or if it is too much. ``direction``: the end is after the seam (1) or before it (-1)."""
+def _closure(
+    trial: Trial, rows: Sequence[Row], mask: int, stretch: tuple[int, int], limits: tuple[int, int]
+) -> tuple[Row, ...] | None:
+    """What must change sides so that these slices do from the seam, where the stretch begins, to its end, which may lie
+    before it; None if something lies across the seam, may not move, reaches beyond the limits, or if it is too much."""
+    seam, end = stretch
+    forward = end > seam
     inside: list[Row] = []
-    rest = [row for row in rows if (row.until > seam if direction > 0 else row.since < seam)]
+    rest = [row for row in rows if (row.until > seam if forward else row.since < seam)]
     while True:
-        begin, finish = (seam, end) if direction > 0 else (end, seam)
+        begin, finish = (seam, end) if forward else (end, seam)
         hit = [row for row in rest if row.mask & mask and row.since < finish and begin < row.until]
         if not hit:
             return tuple(inside)
-        if any(not row.movable or row.since < seam < row.until for row in hit):
-            return None
         inside += hit
-        if len(inside) > ROWS_MOST:
+        if len(inside) > ROWS_MOST or not limits[0] <= end <= limits[1]:
             return None
         for row in hit:
+            if not row.movable or row.since < seam < row.until or row.shape in trial.counted:
+                return None
             mask |= row.mask
-            end = max(end, row.until) if direction > 0 else min(end, row.since)
+            end = max(end, row.until) if forward else min(end, row.since)
         chosen = {row.key for row in hit}
         rest = [row for row in rest if row.key not in chosen]

@@ -40,6 +40,7 @@ class Timeline:
         self.dtype = dtype_for(slices)
         self.days = -(-horizon_seconds // DAY_SECONDS) + 1
         self.since = origin // DAY_SECONDS * DAY_SECONDS
+        self._shared = np.zeros(gpus, dtype=bool)
         self.levels = [
             _Level(seconds, np.zeros((self.days * DAY_SECONDS // seconds, gpus), self.dtype))
             for seconds in ((cell_seconds, HOUR_SECONDS, DAY_SECONDS) if gpus > PLAIN_GPUS_MOST else (cell_seconds,))
@@ -74,7 +75,14 @@ class Timeline:
         if since < until:
             for level in self.levels:
                 for rows in level.rows(since, until):
-                    level.masks[rows, position] |= mask
+                    column = level.masks[rows, position]
+                    if np.bitwise_or.reduce(column) & mask:
+                        self._shared[position] = True
+                    column |= mask
+
+    def is_shared(self, position: int) -> bool:
+        """Whether two that are held on this GPU may have slices in one cell of any level."""
+        return bool(self._shared[position])
 
     def wipe(self, position: int, mask: int, since: int, until: int, others: Sequence[Holding]) -> None:
         """Clear the bits that were painted, but for those that others on the same GPU hold in the same cells."""
