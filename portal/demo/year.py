@@ -17,6 +17,7 @@ from portal.demo.year_people import FEWEST_PEOPLE, PEOPLE, Person, Team, make_pe
 from portal.demo.year_plan import Asker, Park, Shape, make_year
 from portal.demo.year_records import write_ledger, write_use
 from portal.demo.year_rows import write_leases, write_reservations, write_waits
+from portal.demo.year_series import write_series
 from portal.demo.year_trail import write_notices, write_trail
 from portal.inventory.models import Gpu, Node, NodeState, Pool, Profile
 from portal.inventory.reported import record_gpus
@@ -77,6 +78,7 @@ def _write_past(chance, scale, now, people, users, tenants, pools) -> None:
     write_policies(tenants)
     rows = write_reservations(uses, _leads(people, users, tenants), now, borrowed, chance)
     write_waits(uses, rows, now)
+    write_series(rows, {tenant.pk: tenant.time_zone for tenant in tenants})
     leases = write_leases(uses, rows, now)
     use_of = dict(zip((row.pk for row in rows), uses, strict=True))
     paired = [(lease, use_of[lease.reservation_id]) for lease in leases]

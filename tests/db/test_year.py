@@ -1,6 +1,7 @@
 """The made-up year, small: every row that should agree with another does, and the same seed gives the same year."""
 
 import datetime as dt
+import zoneinfo
 from collections import Counter
 from collections.abc import Iterator
 
@@ -18,8 +19,9 @@ from portal.ledger.models import LedgerEntry
 from portal.live.models import UseBucket
 from portal.quotas.models import Quota
 from portal.quotas.tree import check_tree
-from portal.reservations.models import LIVE, EndReason, Lease, Reservation, State
+from portal.reservations.models import LIVE, EndReason, Lease, Reservation, Series, State
 from portal.reservations.selectors import peak_weight_held
+from portal.reservations.series_dates import Clock
 from portal.reservations.spending import budget_statuses
 from portal.tenants.models import Membership, Role, Tenant
 from tests.factories import window
@@ -57,6 +59,14 @@ def test_every_way_to_end_and_every_way_to_wait_is_there(year):
     assert reasons >= set(EndReason.values) - {EndReason.DISPLACED, EndReason.NODE_LOST}
     assert Reservation.objects.filter(state=State.QUEUED, wait__isnull=True).count() == 0
     assert not Reservation.objects.filter(state__in=[State.REQUESTED, State.REFUSED], approval__isnull=True).exists()
+
+
+def test_the_date_of_each_series_is_that_of_its_reservation(year):
+    rows = Reservation.objects.filter(series__isnull=False).select_related("series")
+    assert rows.count() == Series.objects.count() > 20
+    for row in rows:
+        clock = Clock(zoneinfo.ZoneInfo(row.series.time_zone), row.series.opens, row.series.closes, row.series.days)
+        assert (row.occurrence, clock.window_on(row.occurrence)) == (row.series.first_date, row.during)
 
 
 def test_the_ledger_adds_up_to_what_the_leases_held(year, now):

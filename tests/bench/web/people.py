@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from portal.accounts.models import User
 from portal.inventory.models import Pool, Profile
-from portal.reservations.models import LeaseLog, Reservation, State
+from portal.reservations.models import LeaseLog, Reservation, Series, State
 from portal.tenants.models import Membership, Role, Tenant
 from tests.db.permission_table import TABLE, Row
 
@@ -60,7 +60,9 @@ def ids_for(people: Onlookers) -> dict[str, int | str]:
     return {
         "tenant": people.tenant.pk, "pool": pool.pk, "node": pool.nodes.all()[0].pk, "user": people.member.pk,
         "profile": Profile.objects.filter(gpu_model=pool.gpu_model, name="1g.10gb")[0].pk,
-        "reservation": running.pk, "ended": ended.pk, **dict(zip(("start", "end"), window, strict=True)),
+        "reservation": running.pk, "ended": ended.pk,
+        "series": Series.objects.filter(owner=people.member).latest("pk").pk,
+        **dict(zip(("start", "end"), window, strict=True)),
     }  # fmt: skip
 
 
