@@ -67,6 +67,8 @@ class Calendar:
         self.position = {gpu_id: position for position, (gpu_id, _node, _index) in enumerate(self.gpus)}
         self.rows: dict[int, Row] = {}
         self.cells = Timeline(len(self.gpus), slices, origin, cell_seconds, horizon_seconds)
+        # The key up to which the re-plan in the background came.
+        self.improved_until = 0
         self.register = Register()
         self.census = Census(self.cells.days * DAY_SECONDS // cell_seconds, cell_seconds)
         self._by_day: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)

@@ -5,8 +5,10 @@ a plan in which all that was held is held for its window. What may not move stay
 """
 
 import time
+from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 import numpy as np
 
@@ -83,6 +85,31 @@ def admit(
             return Refused()
         moves = trial.moves()
         return Admission(_placements([calendar.rows[row.key] for row in new], calendar), moves)
+
+
+def improve(
+    calendar: Calendar, shapes: Iterable[Shape], *, deadline_seconds: float, leases_most: int = 0
+) -> tuple[Move, ...]:
+    """Moves after which more would fit: what is planned is taken up, one lease after the other, and put where it would
+    go if it came now. Begins where the last call on this calendar ended; the calendar is left as it was.
+
+    ``leases_most``: looks at so many at most; 0 for all.
+    """
+    known = tuple(shapes)
+    names = {shape.name for shape in known}
+    latest = time.monotonic() + deadline_seconds
+    keys = sorted(key for key, row in calendar.rows.items() if row.movable and row.shape in names)
+    begin = bisect_right(keys, calendar.improved_until)
+    with trial_of(calendar) as trial:
+        mover = Mover(trial, known, 0, lambda: time.monotonic() < latest)
+        for key in islice(chain(keys[begin:], keys[:begin]), leases_most or None):
+            if not mover.in_time():
+                break
+            row = trial.take(key)
+            if not mover.settle(row, 0):
+                trial.put(row)
+            calendar.improved_until = key
+        return trial.moves()
 
 
 def full(shape: Shape, ranks: int, calendar: Calendar, window: Window, shapes: tuple[Shape, ...]) -> Refused | None:

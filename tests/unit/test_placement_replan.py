@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.placement.calendar import Calendar
 from scheduler.placement.geometry import MAINTENANCE, Shape, Window, free_count, free_starts
-from scheduler.placement.replan import Admission, admit
+from scheduler.placement.replan import Admission, admit, improve
 from scheduler.placement.trial import Move
 from tests.unit.parts import FOUR, H100, ONE, ONE_ME, PARTS, SEVEN, THREE, TWO
 
@@ -104,6 +104,36 @@ def test_what_is_tried_leaves_the_calendar_as_it_was():
         admit(chance.choice(H100), 1, calendar, window(first, first + 6), H100, deadline_seconds=AMPLE_SECONDS)
     assert calendar.rows == rows
     assert (calendar.cells.levels[0].masks == cells).all()
+
+
+def test_the_re_plan_in_the_background_keeps_every_promise_and_goes_on_where_it_ended():
+    chance = random.Random(5)
+    calendar = calendar_of(4)
+    for number in range(90):
+        first = chance.randint(0, 30)
+        book(calendar, number, chance.choice(H100), window(first, first + chance.randint(1, 9)), movable=number % 5 > 0)
+    accepted = {key: (row.since, row.until, row.shape) for key, row in calendar.rows.items()}
+    pinned = {key: (row.position, row.start) for key, row in calendar.rows.items() if not row.movable}
+    for key in list(calendar.rows)[::3]:
+        if key not in pinned:
+            calendar.drop(key)
+            del accepted[key]
+    rows = dict(calendar.rows)
+    first_moves = improve(calendar, H100, deadline_seconds=AMPLE_SECONDS, leases_most=20)
+    assert calendar.rows == rows and first_moves
+    reached = calendar.improved_until
+    apply(calendar, first_moves)
+    apply(calendar, improve(calendar, H100, deadline_seconds=AMPLE_SECONDS, leases_most=20))
+    assert calendar.improved_until > reached
+    assert_legal(calendar, H100)
+    assert {key: (row.since, row.until, row.shape) for key, row in calendar.rows.items()} == accepted
+    assert {key: (calendar.rows[key].position, calendar.rows[key].start) for key in pinned} == pinned
+
+
+def test_no_time_is_no_move():
+    calendar = two_small_ones_in_the_way(movable=True)
+    assert improve(calendar, H100, deadline_seconds=0) == ()
+    assert not admit(SEVEN, 1, calendar, window(0, 4), H100, deadline_seconds=0)
 
 
 def two_small_ones_in_the_way(movable: bool) -> Calendar:
