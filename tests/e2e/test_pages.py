@@ -46,7 +46,6 @@ def test_a_page_speaks_traditional_chinese(visit: Visit, visitors: Visitors, thi
         page.goto(visit.path.format(**things), wait_until="networkidle")
         assert page.locator("html").get_attribute("lang") == "zh-hant"
         assert _is_chinese(page.title() + page.inner_text("main"))
-        assert violations(page) == []
         _picture(page, f"{visit.name}-1440-light-zh-hant")
         assert _sideways(page) == []
 

@@ -1,6 +1,6 @@
 """Everything people, leads, sweeps and agents do to bookings, in any order, with what must stay true after each step.
 
-The seeds are fixed, so that a run can be repeated; ``BERTH_MACHINE_SEED`` sets the first of three, and
+The seeds are fixed, so that a run can be repeated; ``BERTH_MACHINE_SEED`` sets the first of two, and
 ``BERTH_MACHINE_EXAMPLES`` how many walks each takes.
 """
 
@@ -242,7 +242,7 @@ class Bookings(RuleBasedStateMachine):
 
 @pytest.mark.timeout(900)
 @pytest.mark.django_db
-@pytest.mark.parametrize("chosen_seed", range(SEED, SEED + 3))
+@pytest.mark.parametrize("chosen_seed", range(SEED, SEED + 2))
 def test_whatever_is_done_to_bookings_every_promise_holds(chosen_seed, monkeypatch):
     monkeypatch.setattr(timezone, "now", lambda: Bookings.now)
     chosen = settings(
