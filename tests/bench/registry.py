@@ -43,4 +43,7 @@ class Benchmark:
 BENCHMARKS = {
     "booking": Benchmark("tests.bench.booking.run", "C1: bookings through the full service", needs_servers=True),
     "web": Benchmark("tests.bench.web.run", "W1: pages and API over the made-up year", needs_servers=True),
+    "calendar": Benchmark(
+        "tests.bench.calendar.run", "P3: reservations on a calendar, with late binding", ("mix", "load", "gpus")
+    ),
 }
