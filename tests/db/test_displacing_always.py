@@ -26,7 +26,7 @@ QUARTER = dt.timedelta(minutes=15)
 # Own shares: what is guaranteed to the project below it is not the team's own; the root keeps what nobody is promised.
 SHARES = {"northquay": 2, "vision-lab": 4, "segmentation": 3, "robotics": 5}
 PROFILES = ("1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb")
-STEPS, EXAMPLES = 16, 12
+STEPS, EXAMPLES = 16, 20
 
 
 class Crowd(House):
