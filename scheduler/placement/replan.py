@@ -62,8 +62,7 @@ def admit(
     wherever there is enough time. ``only_nodes`` binds the ranks, not what moves for them. ``without``: keys that are
     looked away from.
     """
-    known = tuple(shapes)
-    latest = time.monotonic() + deadline_seconds
+    known, latest = tuple(shapes), time.monotonic() + deadline_seconds
     with trial_of(calendar) as trial:
         for key in without:
             if key in calendar.rows:
