@@ -55,7 +55,10 @@ def write_node_file(folder: Path, *gpus: str) -> NodeFile:
 def holding(device_uuid: str, program: str = IDLE, variable: str = "CUDA_VISIBLE_DEVICES") -> Iterator[int]:
     """A real process that was given the device; gives its id."""
     process = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, variable: device_uuid})
+    wanted = f"{variable}={device_uuid}".encode()
     try:
+        # A program that has only just begun has no environment to read yet.
+        eventually(lambda: Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0"), lambda has: wanted in has)
         yield process.pid
     finally:
         process.kill()
