@@ -23,7 +23,9 @@ demo-reset: $(RUN_STAMP) ## forget the demo's data
 check: lint ## linters, types, import contracts, unit tests: before each commit
 	@$(BIN)/python -m pytest -q tests/unit
 
-test: system lint ## everything: installs what it needs (as root on Debian), then linters and all tests
+test: ## everything: installs what it needs (as root on Debian), then linters and all tests
+	@$(MAKE) --no-print-directory --jobs=2 system setup
+	@$(MAKE) --no-print-directory lint
 	@exec tests/run_all.sh
 
 smoke: $(DEV_STAMP) ## walk the straight path as a client would, on a running Berth or one of its own
@@ -38,14 +40,20 @@ field-cases: $(DEV_STAMP) ## run the tests that prove a case from the field and 
 messages: $(DEV_STAMP) ## renew and compile the translations, and name what lacks one
 	@exec $(BIN)/python -m tests.messages
 
+# The types take as long as all the others together.
 lint: $(DEV_STAMP)
-	@$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint-types lint-rest
+
+.PHONY: system lint-types lint-rest
+lint-types:
 	@$(BIN)/mypy portal scheduler agents
+
+lint-rest:
+	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	@$(BIN)/djlint templates --lint --quiet
 
-.PHONY: system
 system:
 	@tests/setup_system.sh
 
