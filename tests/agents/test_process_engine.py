@@ -30,6 +30,22 @@ def ended(engine):
     return lambda: all(not running.alive for running in engine.running())
 
 
+def runaway_settled(engine):
+    """The parent and the one that slipped out of its session: what forked that one leads a session until it is gone."""
+    def look():
+        pids = engine.running()[0].pids
+        leaders = [pid for pid in pids if leads_a_session(pid)]
+        return engine.running() if len(pids) == 2 and len(leaders) == 1 else None
+    return look
+
+
+def leads_a_session(pid):
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
+
+
 def run_to_end(engine, lease):
     engine.start(lease, DEVICE)
     wait_for(ended(engine), 10)
@@ -62,7 +78,7 @@ def test_a_pid_that_is_now_somebody_else_is_not_the_workload(node, engine):
 
 def test_children_that_slip_out_of_the_group_die_with_the_workload(node, engine):
     running = engine.start(node.lease(3, command=RUNAWAY), DEVICE)
-    wait_for(lambda: len(engine.running()[0].pids) == 2, 5)
+    wait_for(runaway_settled(engine), 5)
     pids = engine.running()[0].pids
     engine.stop(running, 5)
     wait_for(ended(engine), 5)
@@ -72,7 +88,7 @@ def test_children_that_slip_out_of_the_group_die_with_the_workload(node, engine)
 
 def test_killing_reaches_everything_even_when_the_keeper_is_gone(node, engine):
     engine.start(node.lease(4, command=RUNAWAY), DEVICE)
-    wait_for(lambda: len(engine.running()[0].pids) == 2, 5)
+    wait_for(runaway_settled(engine), 5)
     pids = engine.running()[0].pids
     facts = json.loads((node.state / "workloads" / "4-0" / "child.json").read_text())
     os.kill(facts["keeper_pid"], signal.SIGKILL)
@@ -91,7 +107,7 @@ def test_a_workload_that_kills_its_keeper_at_once_leaves_nothing_behind(node, en
 
 def test_what_outlives_keeper_and_command_is_killed_before_the_workload_is_removed(node, engine):
     engine.start(node.lease(11, command=RUNAWAY), DEVICE)
-    (running,) = wait_for(lambda: len(engine.running()[0].pids) == 2 and engine.running(), 5)
+    (running,) = wait_for(runaway_settled(engine), 5)
     facts = json.loads((node.state / "workloads" / "11-0" / "child.json").read_text())
     os.kill(facts["keeper_pid"], signal.SIGKILL)
     os.kill(facts["pid"], signal.SIGKILL)
