@@ -128,12 +128,15 @@ def _closure(
         if not hit:
             return tuple(inside)
         inside += hit
-        if len(inside) > ROWS_MOST or not limits[0] <= end <= limits[1]:
+        if len(inside) > ROWS_MOST:
             return None
         for row in hit:
             if not row.movable or row.since < seam < row.until or row.shape in trial.counted:
                 return None
             mask |= row.mask
             end = max(end, row.until) if forward else min(end, row.since)
+        if not limits[0] <= end <= limits[1]:
+            # What else is held out there is not among the rows, and would be met unseen.
+            return None
         chosen = {row.key for row in hit}
         rest = [row for row in rest if row.key not in chosen]

@@ -1,11 +1,13 @@
 """Late binding: whatever is booked and re-planned, nothing accepted is lost and no layout is illegal."""
 
 import random
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.placement import swapping
 from scheduler.placement.calendar import Calendar
 from scheduler.placement.geometry import MAINTENANCE, Shape, Window, free_count, free_starts
 from scheduler.placement.replan import Admission, admit, improve
@@ -71,10 +73,26 @@ BOOKINGS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(slices=st.sampled_from([8, 8, 4]), gpus=st.integers(1, 4), bookings=BOOKINGS)
 def test_no_promise_is_broken_and_no_layout_is_illegal(slices, gpus, bookings):
-    calendar, shapes = calendar_of(gpus, slices), PARTS[slices]
+    _keeps_every_promise(calendar_of(gpus, slices), PARTS[slices], bookings)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_promise_is_broken_where_leases_reach_beyond_what_swaps_look_at(seed):
+    """Crowds drawn evenly: what is drawn to be shrunk is too sparse to need a swap."""
+    chance = random.Random(seed)
+    lengths = chance.choices([(1, 14), (20, 60)], [2, 1], k=40)
+    bookings = [
+        (chance.randint(0, 20), chance.randint(0, 80), chance.randint(*hours), chance.random() < 0.75)
+        for hours in lengths
+    ]
+    with patch.object(swapping, "FAR_SECONDS", 5 * HOUR):
+        _keeps_every_promise(calendar_of(chance.randint(2, 4)), H100, bookings)
+
+
+def _keeps_every_promise(calendar: Calendar, shapes: tuple[Shape, ...], bookings: list[tuple]) -> None:
     accepted: dict[int, tuple] = {}
     pinned: dict[int, tuple] = {}
     for number, (kind, first, hours, movable) in enumerate(bookings):
@@ -174,6 +192,22 @@ def test_a_swap_is_no_way_out_where_one_may_not_move():
     hold(calendar, 3, 1, 0, SEVEN, (7, 9), movable=False)
     hold(calendar, 4, 0, 0, SEVEN, (0, 3))
     assert not admit(SEVEN, 1, calendar, window(3, 6), H100, deadline_seconds=AMPLE_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("long", "short", "pinned", "far"),
+    [((302, 430), (302, 380), (300, 301), (420, 425)), ((173, 301), (223, 301), (302, 303), (178, 183))],
+)
+def test_a_swap_takes_nothing_along_to_where_nobody_looked(long, short, pinned, far):
+    """The long lease would change sides, and meet there another that lies further off than swaps look."""
+    calendar = calendar_of(2)
+    hold(calendar, 1, 0, 0, SEVEN, long)
+    hold(calendar, 2, 1, 0, SEVEN, pinned, movable=False)
+    hold(calendar, 3, 1, 0, SEVEN, far)
+    assert not book(calendar, 9, SEVEN, window(300, 303))
+    hold(calendar, 1, 0, 0, SEVEN, short)
+    assert book(calendar, 9, SEVEN, window(300, 303))
+    assert_legal(calendar, H100)
 
 
 def test_more_than_all_gpus_hold_is_refused_with_the_first_moment():
