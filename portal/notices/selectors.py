@@ -1,6 +1,7 @@
 """Reading notices: one's own, how many are unread, what people wish, and what was not delivered."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 
@@ -30,6 +31,12 @@ def preferences_of(user_ids: Iterable[int]) -> dict[int, NoticePreference]:
     wanted = list(user_ids)
     kept = {row.user_id: row for row in NoticePreference.objects.filter(user_id__in=wanted)}
     return {user_id: kept.get(user_id) or NoticePreference(user_id=user_id) for user_id in wanted}
+
+
+def wishes_of(person: Any) -> NoticePreference:
+    """Of one person, in no query if the row was read with ``notice_preference``; the defaults of who has none."""
+    kept: NoticePreference | None = getattr(person, "notice_preference", None)
+    return kept or NoticePreference(user_id=person.pk)
 
 
 def undelivered() -> QuerySet[Delivery]:

@@ -13,12 +13,12 @@ from django.utils.dateparse import parse_datetime
 
 from portal.events import send_task, tell_user_on_commit
 from portal.notices.models import UNDELIVERED, Delivery, DeliveryState, Kind, Notice, NoticePreference
-from portal.notices.selectors import preferences_of
+from portal.notices.selectors import wishes_of
 
 Fact = int | str | dt.datetime
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def notify(
     *,
     users: Iterable[Any],
@@ -42,13 +42,14 @@ def notify(
     if not path.startswith("/") or path.startswith("//"):
         raise ValueError(f"{path!r} is no path of the portal.")
     ids = {getattr(user, "pk", user) for user in users}
-    people = get_user_model().objects.filter(pk__in=ids, is_active=True).order_by("pk")
-    addresses = {person.pk: person.email for person in people}
-    told = _told(addresses, kind, once)
+    rows = get_user_model().objects.filter(pk__in=ids, is_active=True).select_related("notice_preference")
+    people = list(rows.order_by("pk"))
+    by_mail = {person.pk: person.email for person in people if kind not in wishes_of(person).not_by_mail}
+    told = _told([person.pk for person in people], kind, once)
     about = {"reservation_id": reservation_id, "tenant_id": tenant_id, "url": path, "facts": kept, "once": once}
-    notices = [Notice(user_id=user_id, kind=kind, **about) for user_id in addresses if user_id not in told]
+    notices = [Notice(user_id=person.pk, kind=kind, **about) for person in people if person.pk not in told]
     Notice.objects.bulk_create(notices, ignore_conflicts=once is not None)
-    _add_deliveries(_written(notices, kind, once), kind, addresses)
+    _add_deliveries(_written(notices, kind, once), by_mail)
     for notice in notices:
         tell_user_on_commit(notice.user_id, "notice.new")
 
@@ -77,12 +78,10 @@ def _written(notices: Sequence[Notice], kind: Kind, once: str | None) -> Sequenc
     return list(Notice.objects.filter(user_id__in=people, kind=kind, once=once))
 
 
-def _add_deliveries(notices: Sequence[Notice], kind: Kind, addresses: dict[int, str]) -> None:
-    wishes = preferences_of(addresses)
+def _add_deliveries(notices: Sequence[Notice], addresses: dict[int, str]) -> None:
+    """A mail to each person who has an address here."""
     rows = [
-        Delivery(notice=notice, address=addresses[notice.user_id])
-        for notice in notices
-        if kind not in wishes[notice.user_id].not_by_mail
+        Delivery(notice=notice, address=addresses[notice.user_id]) for notice in notices if notice.user_id in addresses
     ]
     Delivery.objects.bulk_create(rows, ignore_conflicts=True)
     if rows:

@@ -20,20 +20,20 @@ from portal.accounts.models import User
 from portal.audit.services import record_change
 from portal.inventory.models import Pool, Profile
 from portal.quotas.models import Budget
-from portal.reservations.borrowing import promote_own
+from portal.reservations.borrowing import is_bounded, promote_own
 from portal.reservations.displacing import Claimed, claim_room
 from portal.reservations.errors import Busy, IdempotencyConflict, NoCapacity
 from portal.reservations.giving_way import make_way
 from portal.reservations.models import IdempotencyKey, Reservation, State
+from portal.reservations.pool_calendar import looking_at
 from portal.reservations.questions import approval_needed
 from portal.reservations.rebinding import bind
 from portal.reservations.request import Request
 from portal.reservations.rules import Allowed, check_request
-from portal.reservations.selectors import gpu_views, profiles_of, shape_of, window_of
+from portal.reservations.selectors import shape_of, window_of
 from portal.reservations.telling import tell_booked
 from portal.tenants.models import Tenant
 from portal.workloads.drafts import WorkloadDraft, workload_from
-from scheduler.placement.gang import place_gang
 
 Answer = TypeVar("Answer")
 
@@ -42,6 +42,15 @@ log = logging.getLogger(__name__)
 TRIES = 5
 LOCK_WAIT_SECONDS = 10
 AGAIN = {errorcodes.DEADLOCK_DETECTED, errorcodes.SERIALIZATION_FAILURE}
+CLAIM_KEY = """
+INSERT INTO reservations_idempotencykey (user_id, key, request_hash, created_at) VALUES (%s, %s, %s, %s)
+ON CONFLICT (user_id, key) DO NOTHING
+"""
+# Both in one go: a lock is waited for with the patience that holds when the second begins.
+LOCK_POOL = """
+SET LOCAL lock_timeout = %(patience)s;
+SELECT * FROM inventory_pool WHERE id = %(pool)s FOR NO KEY UPDATE
+"""
 TAKEN = {errorcodes.EXCLUSION_VIOLATION}
 LATE = {errorcodes.LOCK_NOT_AVAILABLE, errorcodes.QUERY_CANCELED}
 
@@ -107,9 +116,11 @@ def claim_key(user: User, key: str, digest: str) -> Reservation | None:
     """Insert the key, or wait for who holds it and return what it booked. Two equal requests meet on its unique row."""
     if not key:
         return None
-    row, made = IdempotencyKey.objects.get_or_create(user=user, key=key, defaults={"request_hash": digest})
-    if made:
-        return None
+    with connection.cursor() as cursor:
+        cursor.execute(CLAIM_KEY, [user.pk, key, digest, timezone.now()])
+        if cursor.rowcount:
+            return None
+    row = IdempotencyKey.objects.select_related("reservation").get(user=user, key=key)
     if row.request_hash != digest:
         raise IdempotencyConflict(_("This key was used for another request. Use a new one."))
     if row.reservation is not None:
@@ -119,10 +130,15 @@ def claim_key(user: User, key: str, digest: str) -> Reservation | None:
 
 def _book(request: Request) -> Reservation:
     pool = lock_pool(request.pool.pk)
-    lock_budgets(request.tenant)
     now = timezone.now()
-    promote_own(request)
-    allowed = check_request(request, now)
+    with looking_at(pool, now) as picture:
+        budgets, seen = picture.terms.budgets_binding(request.tenant), picture.version
+        somebody_borrows = is_bounded(request.during) and picture.holdings.anybody_borrows(request.during)
+    if budgets:
+        budgets = lock_budgets(request.tenant)
+    if somebody_borrows:
+        promote_own(request)
+    allowed = check_request(request, now, seen=None if somebody_borrows else seen, budgets=budgets)
     claimed = find_place(request, allowed, now)
     reservation = _write(request, allowed, now)
     make_way(claimed, by=reservation, now=now)
@@ -149,9 +165,10 @@ def _book(request: Request) -> Reservation:
 def find_place(request: Request, allowed: Allowed, now: dt.datetime, without: Iterable[int] = ()) -> Claimed:
     """Where the ranks sit, and who gives way for them; only what is guaranteed displaces. Raises when there is none."""
     if allowed.crowded is None:
-        placements = place_gang(
-            shape_of(request.profile), request.ranks, gpu_views(request.pool, allowed.during, now, without=without),
-            window_of(allowed.during), tuple(map(shape_of, profiles_of(request.pool))))  # fmt: skip
+        with looking_at(request.pool, now, seen=allowed.seen) as picture:
+            placements = picture.place(
+                shape_of(request.profile), request.ranks, window_of(allowed.during), without=set(without)
+            )
         if placements:
             return Claimed(placements, ())
     claimed = None if allowed.borrowed else claim_room(request, allowed, now, without)
@@ -165,14 +182,14 @@ def lock_pool(pool_id: int) -> Pool:
 
     Waits longer than other locks: behind a burst of requests for one pool, a late answer is better than none.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL lock_timeout = %s", [f"{LOCK_WAIT_SECONDS}s"])
-    return Pool.objects.select_for_update(no_key=True).get(pk=pool_id)
+    rows = Pool.objects.raw(LOCK_POOL, {"patience": f"{LOCK_WAIT_SECONDS}s", "pool": pool_id})
+    return rows[0]
 
 
-def lock_budgets(tenant: Tenant) -> None:
-    rows = Budget.objects.filter(tenant_id__in=tenant.ancestor_ids).order_by("tenant__path")
-    list(rows.select_for_update(no_key=True, of=("self",)))
+def lock_budgets(tenant: Tenant) -> list[Budget]:
+    """Those that bind the tenant, from the root down."""
+    rows = Budget.objects.filter(tenant_id__in=tenant.ancestor_ids).select_related("tenant").order_by("tenant__path")
+    return list(rows.select_for_update(no_key=True, of=("self",)))
 
 
 def _write(request: Request, allowed: Allowed, now: dt.datetime) -> Reservation:

@@ -36,12 +36,15 @@ class Share:
         return tenant_path.startswith(self.path) and not tenant_path.startswith(self.below)
 
 
-def borrows(request: Request, during: DateTimeTZRange, held: Iterable[Holding]) -> bool:
+def borrows(
+    request: Request, during: DateTimeTZRange, held: Iterable[Holding], rows: Sequence[Quota] | None = None
+) -> bool:
     """Whether at some moment of the window the request would hold more than its nearest quota's own share.
 
-    ``held`` is everything of the pool in the window; what is borrowed takes nothing of the guarantee. One query.
+    ``held`` is everything of the pool in the window; what is borrowed takes nothing of the guarantee. ``rows`` are all
+    quotas of the pool; without them they are read, in one query.
     """
-    shares = shares_of(request.tenant, during, _rows(request.pool))
+    shares = shares_of(request.tenant, during, _rows(request.pool) if rows is None else rows)
     return _exceeds(shares, request.weight, [one for one in held if not one.borrowed])
 
 
@@ -89,13 +92,17 @@ def own_share(quota: Quota, below: Iterable[Quota]) -> int:
 
 def promote_own(request: Request) -> None:
     """Let what the tenant borrows take what has become free of its guarantee, before a new request does."""
-    if request.during.isempty or None in (request.during.lower, request.during.upper):
+    if not is_bounded(request.during):
         return
     waiting = borrowers_in(request.pool, request.during, but=request.instead_of)
     if not waiting:
         return
     shares = shares_of(request.tenant, request.during, _rows(request.pool))
     promote([one for one in waiting if any(share.includes(one.tenant.path) for share in shares)])
+
+
+def is_bounded(during: DateTimeTZRange) -> bool:
+    return not during.isempty and None not in (during.lower, during.upper)
 
 
 def borrowers_in(pool: Pool, during: DateTimeTZRange, but: Reservation | None = None) -> list[Reservation]:

@@ -13,4 +13,9 @@ TASK = "scheduler.serve_queue"
 def ring_queue(pool_id: int) -> None:
     """After the commit, and only where somebody waits: one query."""
     if Wait.objects.filter(reservation__pool_id=pool_id, reservation__state=State.QUEUED).exists():
-        transaction.on_commit(lambda: send_task(TASK, pool_id, int(time.time())))
+        ring_for_those_who_wait(pool_id)
+
+
+def ring_for_those_who_wait(pool_id: int) -> None:
+    """After the commit; for a caller who knows that somebody does."""
+    transaction.on_commit(lambda: send_task(TASK, pool_id, int(time.time())))

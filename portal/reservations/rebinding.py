@@ -5,14 +5,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from django.conf import settings
-from django.db.models import F
+from django.db import connection
 from psycopg2.extras import DateTimeTZRange, NumericRange
 
-from portal.inventory.models import Gpu, Node, Pool, Profile
+from portal.inventory.models import Gpu, Node, Profile
 from portal.inventory.services import raise_generations
 from portal.reservations.models import OPEN, Lease, LeaseState, Reservation
-from portal.reservations.queue_bell import ring_queue
+from portal.reservations.queue_bell import ring_for_those_who_wait
 from scheduler.placement.geometry import Placement
+
+# Also says whether anybody waits in the pool.
+RAISE_REVISION = """
+UPDATE inventory_pool AS p SET revision = revision + 1 WHERE p.id = %s RETURNING EXISTS (
+    SELECT FROM reservations_wait w JOIN reservations_reservation r ON r.id = w.reservation_id
+    WHERE r.pool_id = p.id AND r.state = 'queued')
+"""
 
 
 def bind(
@@ -60,8 +67,11 @@ def set_window(reservation: Reservation, leases: Iterable[Lease], during: DateTi
 
 def touch_pool(pool_id: int) -> None:
     """Whoever keeps a picture of the pool sees that it is old; who waits in it may have a place now."""
-    Pool.objects.filter(pk=pool_id).update(revision=F("revision") + 1)
-    ring_queue(pool_id)
+    with connection.cursor() as cursor:
+        cursor.execute(RAISE_REVISION, [pool_id])
+        row = cursor.fetchone()
+    if row is not None and row[0]:
+        ring_for_those_who_wait(pool_id)
 
 
 def lock_nodes(gpu_ids: Iterable[int]) -> None:

@@ -13,16 +13,15 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
 from portal.inventory.models import Pool, Profile
-from portal.quotas.models import Quota
-from portal.quotas.policies import EffectivePolicy, policy_and_budgets
-from portal.quotas.selectors import quotas_binding
-from portal.reservations.borrowing import borrows, holdings
+from portal.quotas.models import Budget, Quota
+from portal.quotas.policies import EffectivePolicy
+from portal.reservations.borrowing import borrows
 from portal.reservations.errors import CountRefused, NoAccess, ProfileUnknown, QuotaExceeded, WorkloadRefused
 from portal.reservations.outlook import Holding, peak_below
 from portal.reservations.policy_rules import check_coverage, check_policy, quotas_met, weight_held_by
+from portal.reservations.pool_calendar import looking_at
 from portal.reservations.reasons import quota_exceeded
 from portal.reservations.request import Request
-from portal.reservations.selectors import leases_held
 from portal.reservations.spending import check_budgets
 from portal.reservations.windows import check_changed_window, check_window
 from portal.tenants.models import Role, Tenant
@@ -36,7 +35,8 @@ MOST_RANKS = 64
 class Allowed:
     """The window as booked, and whether it is held above the guarantee, to be displaced when that is claimed.
 
-    ``crowded`` is the limit that others' borrowing has used up: what is guaranteed may displace them.
+    ``crowded`` is the limit that others' borrowing has used up: what is guaranteed may displace them. ``seen`` is the
+    version of the pool's picture by which it was judged.
     """
 
     during: DateTimeTZRange
@@ -44,16 +44,23 @@ class Allowed:
     quotas: list[Quota]
     crowded: QuotaExceeded | None = None
     policy: EffectivePolicy | None = None
+    seen: int | None = None
 
 
-def check_request(request: Request, now: dt.datetime) -> Allowed:
+def check_request(
+    request: Request, now: dt.datetime, *, seen: int | None = None, budgets: Sequence[Budget] | None = None
+) -> Allowed:
     """What is allowed, or the refusal: access, window, its coverage by quotas, shape, count, workload,
     policy, quota, budget, in this order.
 
-    True only under the pool's and the budgets' locks; without them it is what a preview says.
+    True only under the pool's and the budgets' locks; without them it is what a preview says. ``seen`` is the version
+    of the pool's picture that the caller saw under the lock and has written nothing since; ``budgets`` are those that
+    bind the tenant, if it has locked them since.
     """
     tenant, pool = request.tenant, request.pool
-    quotas = quotas_binding(tenant, pool)
+    with looking_at(pool, now, seen=seen) as picture:
+        terms, seen = picture.terms, picture.version
+    quotas = terms.quotas_binding(tenant)
     check_access(request.owner, tenant, pool, quotas)
     during = checked_window(request, now)
     check_coverage(quotas, during)
@@ -64,15 +71,17 @@ def check_request(request: Request, now: dt.datetime) -> Allowed:
             check_draft(request.workload)
         except DraftRefused as error:
             raise WorkloadRefused(str(error), field="workload") from error
-    policy, budgets = policy_and_budgets(tenant)
+    policy = terms.policy_of(tenant)
     _check_policy(request, policy, during, now)
-    held = holdings(leases_held(pool, during, request.instead_of))
-    borrowed = borrows(request, during, held)
+    with looking_at(pool, now, seen=seen) as picture:
+        held, seen = picture.held_in(during, request.instead_of.pk if request.instead_of else None), picture.version
+    borrowed = borrows(request, during, held, terms.quotas)
     crowded = quota_refusal(request, quotas, during, held)
     if crowded and borrowed:
         raise crowded
-    check_budgets(tenant, request.weight, during, now, instead_of=request.instead_of, budgets=budgets)
-    return Allowed(during, borrowed, quotas, crowded, policy)
+    check_budgets(tenant, request.weight, during, now, instead_of=request.instead_of,
+                  budgets=terms.budgets_binding(tenant) if budgets is None else budgets)  # fmt: skip
+    return Allowed(during, borrowed, quotas, crowded, policy, seen)
 
 
 def _check_policy(request: Request, policy: EffectivePolicy, during: DateTimeTZRange, now: dt.datetime) -> None:

@@ -29,13 +29,15 @@ def tell_booked(reservation: Reservation, now: dt.datetime) -> None:
     """Confirmed ones that start within the hour need no letter: who booked sees it run. A request goes to the leads."""
     if reservation.state == State.REQUESTED:
         ask_leads(reservation)
+        tell_pages(reservation)
     elif reservation.during.lower > now + settings.CONFIRM_BY_NOTICE_AFTER or (
         reservation.owner_id != reservation.created_by_id
     ):
         tell_owner(
             reservation, Kind.CONFIRMED, starts_at=reservation.during.lower,
             ends_at=reservation.during.upper)  # fmt: skip
-    tell_pages(reservation)
+    else:
+        tell_pages(reservation)
 
 
 def ask_leads(reservation: Reservation) -> None:

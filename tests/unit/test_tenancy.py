@@ -11,7 +11,7 @@ OF_NO_TENANT = {
     "inventory.Node", "inventory.Pool", "inventory.Profile", "inventory.ProfileWeight", "ledger.SumBatch",
     "notices.Delivery", "notices.Notice",
     "notices.NoticePreference", "reservations.IdempotencyKey", "reservations.Maintenance",
-    "reservations.CalendarFeed", "reservations.QuarantinedEvent", "tenants.Tenant",
+    "reservations.CalendarFeed", "reservations.ChangeMark", "reservations.QuarantinedEvent", "tenants.Tenant",
     "audit.AuditSeal",
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from portal.reservations.models.asking import Approval, Decision, Series, Wait
 from portal.reservations.models.calendar import CalendarFeed, FeedKind
-from portal.reservations.models.keeping import IdempotencyKey, QuarantinedEvent
+from portal.reservations.models.keeping import ChangeMark, IdempotencyKey, QuarantinedEvent
 from portal.reservations.models.lease import Lease, LeaseLog
 from portal.reservations.models.maintenance import Maintenance
 from portal.reservations.models.reservation import Reservation
@@ -30,6 +30,7 @@ __all__ = [
     "UNDER_WAY",
     "Approval",
     "CalendarFeed",
+    "ChangeMark",
     "Decision",
     "EndReason",
     "FeedKind",

@@ -1,8 +1,9 @@
-"""What is kept beside reservations: answered requests, and events that fit no lease."""
+"""What is kept beside reservations: answered requests, events that fit no lease, marks for pictures of a pool."""
 
 from django.conf import settings
 from django.db import models
 from django.db.models.fields.json import JSONField
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from portal.reservations.models.reservation import Reservation
@@ -35,3 +36,23 @@ class QuarantinedEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.event_id}: {self.why}"
+
+
+class ChangeMark(models.Model):
+    """That a transaction changed something that pictures of pools hold beside leases. Written by the database alone,
+    whoever changes it; forgotten after a day, when no picture is that old."""
+
+    class What(models.TextChoices):
+        FLEET = "fleet", "GPUs, nodes, maintenance, profiles"
+        TERMS = "terms", "quotas, policies, budgets"
+        ERASED = "erased", "rows that are gone"
+
+    what = models.CharField(max_length=8, choices=What.choices)
+    changed_in = models.BigIntegerField()
+    marked_at = models.DateTimeField(db_default=Now(), db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["changed_in", "what"], name="change_mark_once")]
+
+    def __str__(self) -> str:
+        return f"{self.what} changed in {self.changed_in}"

@@ -32,6 +32,8 @@ class Lease(models.Model):
     end_reason = models.CharField(max_length=32, blank=True)
     exit_code = models.IntegerField(null=True, blank=True)
     detail = models.CharField(max_length=500, blank=True)
+    # The transaction that last changed what it holds; kept by the database, for pictures of the pool.
+    changed_in = models.BigIntegerField(default=0, db_default=0, editable=False, db_index=True)
 
     class Meta:
         ordering = ["reservation_id", "rank"]

@@ -30,6 +30,9 @@ class Reservation(models.Model):
     end_reason = models.CharField(max_length=16, choices=EndReason.choices, blank=True)
     end_detail = models.CharField(max_length=500, blank=True)
     borrowed = models.BooleanField(default=False)
+    # Where all its ranks are to sit, if somebody said so; they are not moved from there.
+    pinned_node = models.ForeignKey(
+        "inventory.Node", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     hold_expires_at = models.DateTimeField(null=True, blank=True)
     approval = models.ForeignKey(
         "Approval", null=True, blank=True, on_delete=models.PROTECT, related_name="reservations")
@@ -43,6 +46,8 @@ class Reservation(models.Model):
     # Counted by the database whenever what a calendar shows of it changes; never written here.
     changes = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     changed_at = models.DateTimeField(default=timezone.now, db_default=Now(), editable=False)
+    # The transaction that last changed how its leases count; kept by the database, for pictures of the pool.
+    changed_in = models.BigIntegerField(default=0, db_default=0, editable=False)
 
     class Meta:
         ordering = ["-id"]
@@ -70,6 +75,7 @@ class Reservation(models.Model):
                 fields=["hold_expires_at"], condition=Q(hold_expires_at__isnull=False), name="reservation_holds"),
             models.Index(
                 fields=["pool", "id"], condition=Q(state=State.QUEUED), name="reservation_queue_of_pool"),
+            models.Index(fields=["changed_in"], condition=Q(changed_in__gt=0), name="reservation_changed_in"),
         ]
 
     was_booked_before = False  # not of the row: whether a key that had been used led to it again
