@@ -11,6 +11,8 @@ def health(request: HttpRequest) -> HttpResponse:
     return HttpResponse("ok", content_type="text/plain")
 
 
+handler400 = "portal.accounts.views.failures.bad_request"
+handler404 = "portal.accounts.views.failures.not_found"
 handler500 = "portal.accounts.views.failures.server_error"
 urlpatterns = [
     path("healthz", health, name="health"),

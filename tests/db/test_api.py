@@ -283,6 +283,21 @@ def test_lists_take_the_same_number_of_queries_at_1_25_and_200_rows(path, progra
     assert path == "pools/" or len(answer.json()["results"]) == 200
 
 
+def test_what_is_nowhere_is_said_as_every_refusal_is(program):
+    answer = program.get("reservations/null%2Cnull/")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_each_operation_of_the_schema_names_its_refusals(client):
+    schema = client.get("/api/schema/?format=json").json()
+    operations = [one for path in schema["paths"].values() for method, one in path.items() if method != "parameters"]
+    assert len(operations) > 40
+    for one in operations:
+        expected = {"401", "503"} | ({"400", "422"} if "requestBody" in one else set())
+        assert expected | ({"404"} if one.get("parameters") else set()) <= set(one["responses"]), one["operationId"]
+    assert "format" not in schema["components"]["schemas"]["SeriesShape"]["properties"]["opens"]
+
+
 def test_the_schema_and_its_page_are_served(client):
     assert client.get("/api/schema/").status_code == 200
     page = client.get("/api/docs/")
