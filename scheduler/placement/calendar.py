@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.placement.census import Census
-from scheduler.placement.geometry import GpuView, Held, Window, span_mask
+from scheduler.placement.geometry import GpuView, Held, Shape, Window, span_mask
 from scheduler.placement.register import Register
+from scheduler.placement.span_tables import SpanTable
 from scheduler.placement.timeline import DAY_SECONDS, Timeline
 
 Masks = NDArray[np.unsignedinteger[Any]]
@@ -67,6 +68,9 @@ class Calendar:
         self.position = {gpu_id: position for position, (gpu_id, _node, _index) in enumerate(self.gpus)}
         self.rows: dict[int, Row] = {}
         self.cells = Timeline(len(self.gpus), slices, origin, cell_seconds, horizon_seconds)
+        # What the shapes do that were asked for last.
+        self.shapes: tuple[Shape, ...] = ()
+        self.tables: dict[Shape, SpanTable] = {}
         # The key up to which the re-plan in the background came.
         self.improved_until = 0
         self.register = Register()

@@ -9,12 +9,12 @@ from scheduler.placement.calendar import Row
 from scheduler.placement.geometry import Shape, Window, span_mask
 from scheduler.placement.placing import Board
 from scheduler.placement.span_tables import SpanTable, span_table
-from scheduler.placement.swapping import apply_swap, find_swap
+from scheduler.placement.swapping import ROWS_MOST, apply_swap, find_swap
 from scheduler.placement.trial import Trial
 
 # So many spans are tried for the rank itself, and so many for each of those that give way.
-SPANS_TRIED = 40
-SPANS_TRIED_FURTHER = 13
+SPANS_TRIED = 24
+SPANS_TRIED_FURTHER = 8
 # What gives way may be so much larger than what it gives way to.
 VOLUME_RATIO = 2.0
 # Of two sets of equal volume the one of fewer leases gives way.
@@ -104,7 +104,7 @@ class Mover:
         table = span_table(self.by_name[row.shape], self.shapes, self.calendar.slices)
         if Board(table, self.calendar, Window(row.since, row.until)).room.any():
             return True
-        return not table.is_counted and find_swap(self.trial, table, row.since, row.until) is not None
+        return not table.is_counted and find_swap(self.trial, table, row.since, row.until, ROWS_MOST) is not None
 
     def _costs(self, row: Row, table: SpanTable) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """(slots of what meets the window, cost of clearing it by span and position)."""

@@ -1,6 +1,5 @@
 """Places for all ranks of a reservation on the calendar, or for none."""
 
-import math
 from collections.abc import Collection, Iterable
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from scheduler.placement.calendar import Calendar
 from scheduler.placement.gang import place_gang
 from scheduler.placement.geometry import Placement, Shape, Window, room, taken_mask
+from scheduler.placement.glance import BITS, glance_of
 from scheduler.placement.span_tables import SpanTable, span_table
 from scheduler.placement.timeline import Masks
 
@@ -16,11 +16,12 @@ from scheduler.placement.timeline import Masks
 CANDIDATES_MOST = 256
 LOOKED_INTO_MOST = 24
 CELLS_MOST = 24
+# A glance takes so many GPUs at once, and the next only where these have no room.
+BLOCK_GPUS = 256
 # Found best on a calendar of 40 GPUs at load 1.2: the weights of slices that become useless while the window lasts, of
-# windows that meet on the same slices, and of the way from the first GPU to the last.
+# windows that meet on the same slices.
 LOSS_WEIGHT = 0.6
 EDGE_WEIGHT = 1.5
-PULL = 2.0
 
 
 def place(
@@ -38,7 +39,11 @@ def place(
     ``shapes`` are all shapes of the pool: what later reservations may want. ``only_nodes``: no other node will do.
     ``without``: keys that are looked away from. The same holdings give the same answer in whatever order they came.
     """
-    board = Board(span_table(shape, tuple(shapes), calendar.slices), calendar, window)
+    if ranks == 1 and only_nodes is None and not without:
+        quick = glance(shape, calendar, window, tuple(shapes))
+        if quick is not None:
+            return quick
+    board = Board(table_on(calendar, shape, tuple(shapes)), calendar, window)
     board.look_away(without)
     board.restrict(only_nodes)
     if ranks < 1 or int(board.room.sum()) < ranks:
@@ -53,6 +58,36 @@ def place(
     )
 
 
+def glance(shape: Shape, calendar: Calendar, window: Window, shapes: tuple[Shape, ...]) -> tuple[Placement, ...] | None:
+    """The placement of one rank at a glance, () where it does not fit; None where a glance does not tell: for shapes
+    with a count per GPU, windows that begin or end within a cell, and GPUs of more than eight slices."""
+    table, cells = table_on(calendar, shape, shapes), calendar.cells
+    if table.is_counted or calendar.slices > BITS:
+        return None
+    best = glance_of(table).best
+    for begin, end in cells.blocks(BLOCK_GPUS, backwards=table.pull < 0):
+        seen = cells.look(window.start, window.end, begin, end)
+        if seen is None:
+            return None
+        found = best(*seen)
+        if found is not None:
+            position, index = found
+            start = table.starts[index]
+            return (Placement(0, calendar.gpus[begin + position][0], start, start + shape.size),)
+    return ()
+
+
+def table_on(calendar: Calendar, shape: Shape, shapes: tuple[Shape, ...]) -> SpanTable:
+    """The shape's table, remembered with the calendar: to look it up by all shapes costs as much as a glance."""
+    if calendar.shapes != shapes:
+        calendar.shapes = shapes
+        calendar.tables.clear()
+    table = calendar.tables.get(shape)
+    if table is None:
+        table = calendar.tables[shape] = span_table(shape, shapes, calendar.slices)
+    return table
+
+
 class Board:
     """The GPUs as one window finds them, while ranks are being placed. ``room``: how many more fit on each."""
 
@@ -63,9 +98,6 @@ class Board:
         self.masks: Masks = calendar.taken(window)
         self.room: NDArray[np.int64] = table.room[self.masks]
         self.added: Masks | None = None
-        # Small shapes come together on the first GPUs and large ones on the last: neither is in the other's way.
-        whole = calendar.slices if calendar.slices > 1 else 2
-        self.pull = PULL * (1 - 2 * math.log(table.shape.size, whole))
         if table.is_counted:
             for position in np.flatnonzero(self.room):
                 view = calendar.view(calendar.gpus[position][0], window)
@@ -107,7 +139,7 @@ class Board:
     def best(self, ranks: int) -> tuple[int, int]:
         """(position, which of the legal spans): the lowest score, then the first GPU, then the first start."""
         positions = np.flatnonzero(self.room)
-        positions = positions[:CANDIDATES_MOST] if self.pull >= 0 else positions[-CANDIDATES_MOST:]
+        positions = positions[:CANDIDATES_MOST] if self.table.pull >= 0 else positions[-CANDIDATES_MOST:]
         scores = self._glance(positions)
         if ranks > 1:
             scores[self._costs_too_much(positions, ranks)] = np.inf
@@ -129,7 +161,7 @@ class Board:
         edges += table.edges[cells.at(self.window.end)[positions]]
         scores = table.barred[self.masks[positions]]
         scores -= np.float32(EDGE_WEIGHT) * edges
-        scores += (positions * (self.pull / len(self.masks))).astype(np.float32)[:, None]
+        scores += (positions * (self.table.pull / len(self.masks))).astype(np.float32)[:, None]
         return scores
 
     def _costs_too_much(self, positions: NDArray[np.intp], ranks: int) -> NDArray[np.bool_]:

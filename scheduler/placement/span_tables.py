@@ -1,5 +1,6 @@
 """What a span does to a GPU, looked up by the slices that are held: a table with an entry for every set of slices."""
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -9,6 +10,8 @@ from scheduler.placement.scores import shapes_by_geometry, stranded_slices
 
 # Beyond this many slices a table for every set of them is too large; so many equal shares of one GPU nobody sells.
 SLICES_MOST = 16
+# Slices that become useless against the way from the first GPU to the last.
+PULL = 2.0
 
 
 class SpanTable:
@@ -36,6 +39,8 @@ class SpanTable:
         self.barred = np.where(sets & spans, np.float32(np.inf), np.float32(0))
         self.losses = (value[sets | spans] - value[:, None]).astype(np.float32)
         self.edges = (np.bitwise_count(sets & spans) / shape.size).astype(np.float32)
+        # Small shapes come together on the first GPUs and large ones on the last: neither is in the other's way.
+        self.pull = PULL * (1 - 2 * math.log(shape.size, max(slices, 2)))
         self.room_after = self.room[sets | spans]
         # Only where the driver's count per GPU says less than the free spans do.
         unlimited = Shape(shape.name, shape.size, shape.starts, shape.compute, slices)

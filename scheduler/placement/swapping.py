@@ -16,14 +16,14 @@ from scheduler.placement.span_tables import SpanTable
 from scheduler.placement.trial import Trial
 
 # GPUs that reach furthest into the window from either end, pairs of them, and seams of a pair that are tried.
-GPUS_EACH = 6
-PAIRS_MOST = 20
+GPUS_EACH = 4
+PAIRS_MOST = 8
 SEAMS_MOST = 6
 ROWS_MOST = 16
 # So few may move that nothing better is looked for.
 FEW_ROWS = 3
 # Nothing is looked at beyond so much time before and after the window.
-FAR_SECONDS = 4 * 86400
+FAR_SECONDS = 2 * 86400
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Swap:
     start: int
 
 
-def find_swap(trial: Trial, table: SpanTable, since: int, until: int) -> Swap | None:
-    """The one of those tried that moves fewest, or None."""
+def find_swap(trial: Trial, table: SpanTable, since: int, until: int, enough: int = FEW_ROWS) -> Swap | None:
+    """The one of those tried that moves fewest, or None; the first that moves no more than ``enough`` will do."""
     best: Swap | None = None
     for one, other, start in _pairs(trial, table, since, until):
         best = _better(best, _swap_of(trial, one, other, start, table.shape.size, since, until))
-        if best is not None and len(best.rows) <= FEW_ROWS:
+        if best is not None and len(best.rows) <= enough:
             break
     return best
 

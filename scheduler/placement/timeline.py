@@ -10,9 +10,11 @@ Masks = NDArray[np.unsignedinteger[Any]]
 HOUR_SECONDS = 3600
 DAY_SECONDS = 86400
 # Below this many bytes one OR over the finest cells is quicker than the pieces of the coarser ones.
-PLAIN_BYTES_MOST = 60_000
+PLAIN_BYTES_MOST = 150_000
 # Coarser cells cost time at every change; up to so many GPUs they save none.
 PLAIN_GPUS_MOST = 256
+
+_or_over = np.bitwise_or.reduce
 
 
 class Holding(Protocol):
@@ -134,6 +136,32 @@ class Timeline:
         parts = [fine.masks[rows] for rows in fine.rows(since, until)] if since < until else []
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros((0, self.gpus), self.dtype), *parts])
 
+    def blocks(self, size: int, *, backwards: bool) -> list[tuple[int, int]]:
+        """All positions in stretches of this size."""
+        if self.gpus <= size:
+            return [(0, self.gpus)]
+        found = [(begin, min(begin + size, self.gpus)) for begin in range(0, self.gpus, size)]
+        return found[::-1] if backwards else found
+
+    def look(self, since: int, until: int, begin: int, end: int) -> tuple[bytes, bytes, bytes] | None:
+        """A byte for each of the GPUs begin:end: what is taken in the window, in the cell before it, in that after.
+        None unless the window begins and ends with cells of the horizon, so that nothing has to be confirmed."""
+        masks, cell = self.levels[0].masks, self.cell_seconds
+        if since % cell or until % cell or since < self.since or until > self.until:
+            return None
+        count, first = len(masks), since // cell
+        if end - begin < self.gpus:
+            masks = masks[:, begin:end]
+        row = first % count
+        past = row + (until - since) // cell
+        if past <= count and (past - row) * (end - begin) <= PLAIN_BYTES_MOST:
+            taken = _or_over(masks[row:past])
+        else:
+            taken = self._or(first, until // cell, slice(begin, end))
+        before = masks[row - 1].tobytes() if since > self.since else bytes(end - begin)
+        after = masks[past % count].tobytes() if until < self.until else bytes(end - begin)
+        return taken.tobytes(), before, after
+
     def at(self, moment: int) -> Masks:
         """The row of the cell of that moment; what is free there is free at the moment. Nothing beyond the horizon."""
         fine = self.levels[0]
@@ -141,22 +169,23 @@ class Timeline:
             return np.zeros(self.gpus, self.dtype)
         return fine.masks[moment // self.cell_seconds % len(fine.masks)]
 
-    def _or(self, first: int, last: int) -> Masks:
+    def _or(self, first: int, last: int, gpus: slice = slice(None)) -> Masks:
         """The OR of the finest cells first..last, through the coarser levels where that saves enough."""
         fine = self.levels[0]
-        if len(self.levels) == 1 or (last - first) * fine.masks.strides[0] <= PLAIN_BYTES_MOST:
-            return fine.or_of(first, last)
-        result = np.zeros(self.gpus, self.dtype)
+        count = len(fine.masks[0, gpus])
+        if len(self.levels) == 1 or (last - first) * count * self.dtype.itemsize <= PLAIN_BYTES_MOST:
+            return fine.or_of(first, last, gpus)
+        result = np.zeros(count, self.dtype)
         begin, end = first * self.cell_seconds, last * self.cell_seconds
         for level, coarser in zip(self.levels, [*self.levels[1:], None], strict=True):
             if coarser is None or end - begin < 2 * coarser.seconds:
-                result |= level.or_of(begin // level.seconds, end // level.seconds)
+                result |= level.or_of(begin // level.seconds, end // level.seconds, gpus)
                 break
             inner_begin = -(-begin // coarser.seconds) * coarser.seconds
             inner_end = end // coarser.seconds * coarser.seconds
             for one, other in ((begin, inner_begin), (inner_end, end)):
                 if one < other:
-                    result |= level.or_of(one // level.seconds, other // level.seconds)
+                    result |= level.or_of(one // level.seconds, other // level.seconds, gpus)
             begin, end = inner_begin, inner_end
         return result
 
@@ -178,10 +207,10 @@ class _Level:
             return (slice(begin, begin + length),)
         return slice(begin, count), slice(0, begin + length - count)
 
-    def or_of(self, first: int, last: int) -> Masks:
+    def or_of(self, first: int, last: int, gpus: slice) -> Masks:
         count = len(self.masks)
         begin, length = first % count, last - first
         if begin + length <= count:
-            return np.bitwise_or.reduce(self.masks[begin : begin + length], axis=0)
-        head = np.bitwise_or.reduce(self.masks[begin:], axis=0)
-        return head | np.bitwise_or.reduce(self.masks[: begin + length - count], axis=0)
+            return np.bitwise_or.reduce(self.masks[begin : begin + length, gpus])
+        head = np.bitwise_or.reduce(self.masks[begin:, gpus])
+        return head | np.bitwise_or.reduce(self.masks[: begin + length - count, gpus])

@@ -85,6 +85,7 @@ def _same(calendar: Calendar, model: Intervals, window: Window) -> None:
     expected = [model.taken(gpu_id, window) for gpu_id in (5, 7, 11)]
     assert calendar.taken(window).tolist() == expected
     assert [calendar.taken_on(position, window) for position in range(3)] == expected
+    _same_at_a_glance(calendar, window)
     met = calendar.register.key[calendar.register.meeting(window.start, window.end)].tolist()
     rows = {key for key, (*_, since, until) in model.rows.items() if since < window.end and window.start < until}
     assert sorted(met) == sorted(rows)
@@ -95,6 +96,24 @@ def _same(calendar: Calendar, model: Intervals, window: Window) -> None:
         begin, end = cell * calendar.census.cell_seconds, (cell + 1) * calendar.census.cell_seconds
         held = sum(since <= begin and end <= until for _gpu, _mask, since, until in model.rows.values())
         assert calendar.census.of(["x"], cell, cell + 1).tolist() == [[held]]
+
+
+def _same_at_a_glance(calendar: Calendar, window: Window) -> None:
+    """A look at whole cells, at all GPUs or at two of them, sees what is taken in these and in the cells beside."""
+    cells, seconds = calendar.cells, calendar.cells.cell_seconds
+    since, until = window.start // seconds * seconds, -(-window.end // seconds) * seconds
+    for begin, end in ((0, 3), (1, 3)):
+        seen = cells.look(since, until, begin, end)
+        if seen is None:
+            assert since < cells.since or until > cells.until
+            continue
+        beside = [Window(since, until), Window(since - seconds, since), Window(until, until + seconds)]
+        expected = [calendar.taken(one).astype(cells.dtype) for one in beside]
+        if since == cells.since:
+            expected[1][:] = 0
+        if until == cells.until:
+            expected[2][:] = 0
+        assert list(seen) == [masks[begin:end].tobytes() for masks in expected]
 
 
 def test_a_gpu_is_seen_with_what_ends_and_begins_just_beside_the_window():

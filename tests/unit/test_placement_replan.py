@@ -196,8 +196,9 @@ def test_a_swap_is_no_way_out_where_one_may_not_move():
 
 @pytest.mark.parametrize(
     ("long", "short", "pinned", "far"),
-    [((302, 430), (302, 380), (300, 301), (420, 425)), ((173, 301), (223, 301), (302, 303), (178, 183))],
+    [((302, 330), (302, 307), (300, 301), (320, 325)), ((273, 301), (296, 301), (302, 303), (278, 283))],
 )
+@patch.object(swapping, "FAR_SECONDS", 5 * HOUR)
 def test_a_swap_takes_nothing_along_to_where_nobody_looked(long, short, pinned, far):
     """The long lease would change sides, and meet there another that lies further off than swaps look."""
     calendar = calendar_of(2)
