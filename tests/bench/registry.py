@@ -42,6 +42,10 @@ class Benchmark:
 
 BENCHMARKS = {
     "booking": Benchmark("tests.bench.booking.run", "C1: bookings through the full service", needs_servers=True),
+    "placement": Benchmark(
+        "tests.bench.placement.ondemand", "P1: slices on demand, with departures", ("mix", "load", "gpus")
+    ),
+    "openb": Benchmark("tests.bench.placement.openb", "P2: the openb trace, replayed", ("trace", "traces", "load")),
     "web": Benchmark("tests.bench.web.run", "W1: pages and API over the made-up year", needs_servers=True),
     "calendar": Benchmark(
         "tests.bench.calendar.run", "P3: reservations on a calendar, with late binding", ("mix", "load", "gpus")
