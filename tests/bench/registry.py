@@ -46,6 +46,9 @@ BENCHMARKS = {
         "tests.bench.placement.ondemand", "P1: slices on demand, with departures", ("mix", "load", "gpus")
     ),
     "openb": Benchmark("tests.bench.placement.openb", "P2: the openb trace, replayed", ("trace", "traces", "load")),
+    "headline": Benchmark(
+        "tests.bench.placement.headline", "H1: allocated slice-time at load 1.1", ("mix", "load", "gpus")
+    ),
     "web": Benchmark("tests.bench.web.run", "W1: pages and API over the made-up year", needs_servers=True),
     "calendar": Benchmark(
         "tests.bench.calendar.run", "P3: reservations on a calendar, with late binding", ("mix", "load", "gpus")

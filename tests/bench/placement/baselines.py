@@ -132,7 +132,27 @@ class Repacking:
         self.counts[row] -= ranks
 
 
-Placer = Peer | Ours | Repacking
+class WholeGpus:
+    """Gives everybody whole GPUs, as is done where GPUs are not cut; a gang may be spread over nodes."""
+
+    name = "whole GPUs"
+
+    def __init__(self, gpus: int) -> None:
+        self.free = gpus
+        self.holds: dict[int, int] = {}
+
+    def place(self, key: int, request: Request) -> bool:
+        if request.ranks > self.free:
+            return False
+        self.free -= request.ranks
+        self.holds[key] = request.ranks
+        return True
+
+    def release(self, key: int) -> None:
+        self.free += self.holds.pop(key)
+
+
+Placer = Peer | Ours | Repacking | WholeGpus
 
 
 def placers(mix: Sequence[float], gpus: int, gpus_per_node: int, seed: int) -> list[Placer]:

@@ -37,8 +37,12 @@ class Request(NamedTuple):
     ranks: int
 
     @property
+    def slices(self) -> int:
+        return SHAPES[self.row].size * self.ranks
+
+    @property
     def slice_seconds(self) -> float:
-        return SHAPES[self.row].size * self.ranks * (self.end - self.start)
+        return self.slices * (self.end - self.start)
 
 
 def arrivals(mix: Sequence[float], load: float, gpus: int, count: int, seed: int) -> list[Request]:

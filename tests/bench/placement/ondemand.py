@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from tests.bench.figures import Board
-from tests.bench.placement.baselines import FIRST_FIT, Ours, Repacking, placers
+from tests.bench.placement.baselines import FIRST_FIT, Ours, Repacking, WholeGpus, placers
 from tests.bench.placement.demand import MIXES, arrivals
 from tests.bench.placement.replay import Tally, by_shape, points_below, replay
 from tests.bench.registry import Options
@@ -25,17 +25,17 @@ def run(options: Options, board: Board) -> None:
     loads = (options.more["load"],) if "load" in options.more else LOADS
     for name, mix in mixes.items():
         for load in loads:
-            tallies = _tallies(mix, load, options)
+            tallies = tallies_of(mix, load, options)
             _report(f"placement.{name}.{load:g}", load, tallies, board)
 
 
-def _tallies(mix: Sequence[float], load: float, options: Options) -> dict[str, Tally]:
+def tallies_of(mix: Sequence[float], load: float, options: Options) -> dict[str, Tally]:
     """By placer, over all seeds."""
     gpus, count = options.more.get("gpus", GPUS), QUICK_ARRIVALS if options.quick else ARRIVALS
     by_seed: defaultdict[str, list[Tally]] = defaultdict(list)
     for seed in options.seeds:
         requests = arrivals(mix, load, gpus, count, seed)
-        for placer in placers(mix, gpus, GPUS_PER_NODE, seed):
+        for placer in (*placers(mix, gpus, GPUS_PER_NODE, seed), WholeGpus(gpus)):
             by_seed[placer.name].append(replay(requests, placer, int(WARM_UP * count)))
     return {name: sum(tallies[1:], tallies[0]) for name, tallies in by_seed.items()}
 

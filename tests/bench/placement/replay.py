@@ -13,13 +13,20 @@ from tests.bench.placement.demand import SHAPES, Request
 
 @dataclass
 class Tally:
-    """Slice-seconds by shape, added up over seeds."""
+    """Slice-seconds by shape, added up over seeds; ``within``: those held during the ``seconds`` in which requests came."""
 
     asked: NDArray[np.float64]
     accepted: NDArray[np.float64]
+    within: float
+    seconds: float
 
     def __add__(self, other: "Tally") -> "Tally":
-        return Tally(self.asked + other.asked, self.accepted + other.accepted)
+        return Tally(
+            self.asked + other.asked,
+            self.accepted + other.accepted,
+            self.within + other.within,
+            self.seconds + other.seconds,
+        )
 
     @property
     def total(self) -> float:
@@ -34,7 +41,8 @@ class Tally:
 
 def replay(requests: Sequence[Request], placer: Placer, warm_up: int = 0) -> Tally:
     """The first ``warm_up`` requests fill the fleet and are not counted."""
-    asked, accepted = [0.0] * len(SHAPES), [0.0] * len(SHAPES)
+    asked, accepted, within = [0.0] * len(SHAPES), [0.0] * len(SHAPES), 0.0
+    since, until = requests[warm_up].start, requests[-1].start
     running: list[tuple[float, int]] = []
     for key, request in enumerate(requests):
         while running and running[0][0] <= request.start:
@@ -42,10 +50,11 @@ def replay(requests: Sequence[Request], placer: Placer, warm_up: int = 0) -> Tal
         is_placed = placer.place(key, request)
         if is_placed:
             heapq.heappush(running, (request.end, key))
+            within += request.slices * max(0.0, min(request.end, until) - max(request.start, since))
         if key >= warm_up:
             asked[request.row] += request.slice_seconds
             accepted[request.row] += is_placed * request.slice_seconds
-    return Tally(np.array(asked), np.array(accepted))
+    return Tally(np.array(asked), np.array(accepted), within, until - since)
 
 
 def points_below(tally: Tally, peer: Tally) -> float:
