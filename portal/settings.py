@@ -234,11 +234,8 @@ REST_FRAMEWORK = {
     "PAGE_SIZE": 50,
 }
 REST_KNOX = {
-    "TOKEN_TTL": timedelta(days=90),
-    "AUTO_REFRESH": False,
-    "TOKEN_PREFIX": "berth_",
-    "AUTH_HEADER_PREFIX": "Bearer",
-}
+    "TOKEN_TTL": timedelta(days=90), "AUTO_REFRESH": False, "TOKEN_PREFIX": "berth_", "AUTH_HEADER_PREFIX": "Bearer",
+}  # fmt: skip
 KNOX_TOKEN_MODEL = "accounts.ApiToken"
 # knox's own migrations would make the table of the model that ours replaces, and its foreign key stops every flush.
 MIGRATION_MODULES = {"knox": None}
@@ -248,10 +245,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "POSTPROCESSING_HOOKS": [
-        "drf_spectacular.hooks.postprocess_schema_enums",
-        "portal.api.schema.name_refusals",
-    ],
+    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "portal.api.schema.name_refusals"],
 }
 
 # ---- languages, times, numbers

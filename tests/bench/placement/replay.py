@@ -13,7 +13,7 @@ from tests.bench.placement.demand import SHAPES, Request
 
 @dataclass
 class Tally:
-    """Slice-seconds by shape, added up over seeds; ``within``: those held during the ``seconds`` in which requests came."""
+    """Slice-seconds by shape, added up over seeds; ``within``: held during the ``seconds`` in which requests came."""
 
     asked: NDArray[np.float64]
     accepted: NDArray[np.float64]
