@@ -60,7 +60,10 @@ class ProfileFact(msgspec.Struct, frozen=True):
 
 
 class GpuFact(msgspec.Struct, frozen=True):
-    """One device. ``memory_slices`` is the height of its canvas: 8 on 7g parts and on GPUs without MIG, 4 on an A30."""
+    """One device. ``memory_slices`` is the height of its canvas: 8 on 7g parts and on GPUs without MIG, 4 on an A30.
+
+    ``measured``: its driver tells how busy what is leased of it is; None from an agent that does not say.
+    """
 
     uuid: Name
     index: Small
@@ -74,6 +77,7 @@ class GpuFact(msgspec.Struct, frozen=True):
     pci_bus_id: Annotated[str, Meta(max_length=64)] = ""
     healthy: bool = True
     fault: Text = ""
+    measured: bool | None = None
 
 
 class PresentSlice(msgspec.Struct, frozen=True):

@@ -183,13 +183,21 @@ function pushSample(svg, value, t) {
   drawSpark(svg);
 }
 
+// a driver compares two samples: in a lease's first seconds nothing is known yet, which is not "not measurable"
+const FIRST_SAMPLE_S = 15;
+function awaited(element, value, t) {
+  const since = value === null ? element.closest("[data-since]")?.dataset.since : undefined;
+  return since !== undefined && (since === "" || t - Number(since) < FIRST_SAMPLE_S);
+}
+
 document.addEventListener("berth:sample", (event) => {
-  const { key, value, text, t } = event.detail;
-  for (const svg of document.querySelectorAll(`svg[data-live="${key}"]`)) pushSample(svg, value, t ?? Date.now() / 1000);
+  const { key, value, text } = event.detail, t = event.detail.t ?? Date.now() / 1000;
+  for (const svg of document.querySelectorAll(`svg[data-live="${key}"]`)) pushSample(svg, awaited(svg, value, t) ? undefined : value, t);
   for (const slot of document.querySelectorAll(`[data-value="${key}"]`)) {
     if (value === undefined) { slot.dataset.late = "yes"; continue; }
     delete slot.dataset.late;
-    if (slot.textContent !== text) slot.textContent = text;
+    const shown = awaited(slot, value, t) ? document.body.dataset.waiting : text;
+    if (slot.textContent !== shown) slot.textContent = shown;
     slot.parentElement.classList.toggle("unmeasured", value === null);
   }
   if (value === undefined) return;
@@ -223,12 +231,15 @@ function scrollToNow(box) {
 function wire(within) {
   for (const canvas of within.querySelectorAll("[data-canvas]")) wireCanvas(canvas);
   for (const svg of within.querySelectorAll("svg[data-live]")) drawSpark(svg);
+  for (const box of document.querySelectorAll("#toasts [data-fades]")) {
+    delete box.dataset.fades;
+    setTimeout(() => box.remove(), 8000);
+  }
 }
 
 document.addEventListener("DOMContentLoaded", () => {
   wire(document);
   for (const box of document.querySelectorAll(".cv-in")) scrollToNow(box);
-  for (const box of document.querySelectorAll("#toasts [data-fades]")) setTimeout(() => box.remove(), 8000);
 });
 // a phone that is turned, or a window made narrow: what was all in view now scrolls
 window.addEventListener("resize", () => { for (const box of document.querySelectorAll(".cv-in")) scrollToNow(box); });

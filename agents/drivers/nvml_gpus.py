@@ -8,6 +8,7 @@ import pynvml
 
 from agents.drivers.contract import DriverError
 from agents.drivers.nvml_errors import as_driver_error
+from agents.drivers.nvml_metrics import tells_utilization
 from agents.drivers.nvml_profiles import MIB, InstanceShape, read_shapes, whole_profile
 from agents.protocol import GpuFact
 
@@ -24,6 +25,7 @@ class GpuRegister:
     def __init__(self) -> None:
         self._facts: dict[str, GpuFact] = {}
         self._shapes: dict[tuple[str, bool], tuple[InstanceShape, ...]] = {}
+        self._measured: dict[tuple[str, bool], bool] = {}
 
     def read(self) -> tuple[GpuFact, ...]:
         """Every device. One that was seen before and cannot be read now is not healthy and keeps its last facts; one
@@ -85,7 +87,15 @@ class GpuRegister:
             profiles=tuple(shape.fact for shape in shapes) if enabled else (whole,),
             pci_bus_id=_pci_bus_id(handle),
             fault=_pending(modes),
+            measured=self._is_measured(handle, uuid, enabled),
         )
+
+    def _is_measured(self, handle: Any, uuid: str, enabled: bool) -> bool:
+        """Asked once for each mode."""
+        key = (uuid, enabled)
+        if key not in self._measured:
+            self._measured[key] = tells_utilization(handle, enabled)
+        return self._measured[key]
 
     def _shapes_of(self, handle: Any, uuid: str, enabled: bool, memory_bytes: int) -> tuple[InstanceShape, ...]:
         """Asked once for each mode: what a board offers changes only with the driver."""

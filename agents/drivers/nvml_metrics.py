@@ -96,9 +96,18 @@ class GpmSampler:
 
     def _is_supported(self, gpu: Any, uuid: str) -> bool:
         if uuid not in self._supported:
-            answer = measured(lambda: pynvml.nvmlGpmQueryDeviceSupport(gpu))
-            self._supported[uuid] = answer is not None and bool(answer.isSupportedDevice)
+            self._supported[uuid] = has_gpm(gpu)
         return self._supported[uuid]
+
+
+def has_gpm(gpu: Any) -> bool:
+    answer = measured(lambda: pynvml.nvmlGpmQueryDeviceSupport(gpu))
+    return answer is not None and bool(answer.isSupportedDevice)
+
+
+def tells_utilization(gpu: Any, mig_enabled: bool) -> bool:
+    """Of what is leased of it: that of a slice exists only as GPM."""
+    return has_gpm(gpu) if mig_enabled else _utilization(gpu) is not None
 
 
 def _take_sample(gpu: Any, instance_id: int | None) -> Any:

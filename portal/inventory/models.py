@@ -123,7 +123,10 @@ class GpuState(models.TextChoices):
 
 
 class Gpu(models.Model):
-    """A device; ``memory_slices`` is the height of its canvas, ``pool`` None when none fits its model and mode."""
+    """A device; ``memory_slices`` is the height of its canvas, ``pool`` None when none fits its model and mode.
+
+    ``measured``: its driver tells how busy what is leased of it is; None where the agent does not say.
+    """
 
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="gpus")
     pool = models.ForeignKey(Pool, null=True, on_delete=models.PROTECT, related_name="gpus")
@@ -135,6 +138,7 @@ class Gpu(models.Model):
     compute_slices = models.PositiveSmallIntegerField()
     mig_capable = models.BooleanField()
     mig_enabled = models.BooleanField()
+    measured = models.BooleanField(null=True)
     pci_bus_id = models.CharField(max_length=64, blank=True)
     state = models.CharField(max_length=16, choices=GpuState.choices, default=GpuState.OK)
     fault = models.CharField(max_length=255, blank=True)

@@ -82,6 +82,7 @@ def _record_gpu(node: Node, gpu: Gpu | None, fact: GpuFact) -> None:
     gpu.index, gpu.model, gpu.memory_mib = fact.index, fact.model, fact.memory_mib
     gpu.memory_slices, gpu.compute_slices = fact.memory_slices, fact.compute_slices
     gpu.mig_capable, gpu.mig_enabled, gpu.pci_bus_id = fact.mig_capable, fact.mig_enabled, fact.pci_bus_id
+    gpu.measured = fact.measured
     gpu.state = GpuState.OK if fact.healthy else GpuState.FAULTY
     gpu.fault, gpu.present = fact.fault[:255], True
     if gpu.pool_id is None or moved:

@@ -19,7 +19,8 @@ FARTHEST = dt.timedelta(days=400)
 
 @dataclass(frozen=True)
 class Offer:
-    """``tenant`` and ``pool`` are those of the request, or the first ones where it names none that is offered."""
+    """``tenant`` and ``pool`` are those of the request, or the usual ones where it names none that is offered: of the
+    pools the first by name that measures use, so that a newcomer sees what their first reservation does."""
 
     tenants: list[Tenant]
     tenant: Tenant | None
@@ -28,6 +29,11 @@ class Offer:
     profiles: list[Profile]
     templates: list[Template]
     outlook: Outlook | None
+
+    @property
+    def unmeasured(self) -> bool:
+        """The pool cannot tell how busy a slice is."""
+        return bool(self.pool and self.outlook and self.outlook.pools[self.pool.pk].unmeasured)
 
 
 def offer_for(shell: Shell, wanted: Mapping[str, str], window: DateTimeTZRange | None) -> Offer:
@@ -40,10 +46,14 @@ def offer_for(shell: Shell, wanted: Mapping[str, str], window: DateTimeTZRange |
     now = timezone.now()
     outlook = outlook_around(tenant, around(window, now), now, owner_id=shell.request.user.pk)
     pools = sorted((here.pool for here in outlook.pools.values()), key=lambda pool: pool.name)
-    pool = named(pools, wanted.get("pool")) or (pools[0] if pools else None)
+    pool = named(pools, wanted.get("pool")) or _usual_pool(pools, outlook)
     profiles = list(outlook.pools[pool.pk].profiles) if pool else []
     templates = list(Template.objects.filter(tenant_id__in=tenant.ancestor_ids))
     return Offer(tenants, tenant, pools, pool, profiles, templates, outlook)
+
+
+def _usual_pool(pools: list[Pool], outlook: Outlook) -> Pool | None:
+    return min(pools, key=lambda pool: (outlook.pools[pool.pk].unmeasured, pool.name), default=None)
 
 
 def around(window: DateTimeTZRange | None, now: dt.datetime) -> DateTimeTZRange:

@@ -68,6 +68,11 @@ class PoolOutlook:
     def shapes(self) -> tuple[Shape, ...]:
         return tuple(map(shape_of, self.profiles))
 
+    @property
+    def unmeasured(self) -> bool:
+        """A GPU here does not tell how busy what is leased of it is."""
+        return any(gpu.measured is False for gpu in self.gpus.values())
+
     def quota_uses(self, during: DateTimeTZRange) -> list[QuotaUse]:
         """Root first; the window must lie within the outlook."""
         return [

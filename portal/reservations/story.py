@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from portal.inventory.models import Pool
 from portal.ledger.folding import whole_second
 from portal.reservations.context import Shell
 from portal.reservations.models import LIVE, OPEN, Lease, LeaseState, Reservation, State
@@ -39,6 +40,7 @@ class Story:
     series: Series
     so_far: int
     now: dt.datetime
+    measuring_pool: Pool | None = None
 
     @property
     def rank(self) -> int:
@@ -75,6 +77,11 @@ class Story:
     def measured(self) -> bool:
         """Samples came; a series without any is of what cannot be measured."""
         return any(known(values) for values in self.series.values())
+
+    @property
+    def unmeasured(self) -> bool:
+        """Its GPU does not tell how busy what is leased of it is; ``measuring_pool`` is one that does."""
+        return self.lease is not None and self.lease.gpu.measured is False
 
     @property
     def ever_ran(self) -> bool:
@@ -130,6 +137,7 @@ def story_of(reservation: Reservation, shell: Shell, rank: int, range_name: str)
     series: Series = {}
     if lease and lease.starting_at:
         stretch, series = best_series(lease.pk, stretch)
+    blind = lease is not None and lease.gpu.measured is False
     return Story(
         reservation=reservation,
         leases=leases,
@@ -141,7 +149,14 @@ def story_of(reservation: Reservation, shell: Shell, rank: int, range_name: str)
         series=series,
         so_far=_so_far(reservation, leases, now),
         now=now,
+        measuring_pool=measuring_pool(reservation) if blind else None,
     )
+
+
+def measuring_pool(reservation: Reservation) -> Pool | None:
+    """Where the same tenant could have its use measured."""
+    above = reservation.tenant.ancestor_ids
+    return Pool.objects.filter(quotas__tenant__in=above, gpus__measured=True, gpus__present=True).first()
 
 
 def newest_by_rank(leases: Iterable[Lease]) -> list[Lease]:

@@ -42,6 +42,7 @@ def test_the_inventory_is_what_the_model_file_says(tmp_path, key):
         for fact in (on, off):
             assert (fact.memory_slices, fact.compute_slices) == (model.memory_slices, model.compute_slices)
         assert (on.mig_enabled, off.mig_enabled, off.mig_capable) == (True, False, True)
+        assert (on.measured, off.measured) == (model.gpm, True)
         (full,) = off.profiles
         assert (full.name, full.profile_id, full.starts, full.size) == ("full", None, (0,), model.memory_slices)
         assert (full.memory_mib, full.max_count) == (model.memory_mib, 1)
