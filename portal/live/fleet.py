@@ -5,7 +5,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import BigIntegerField, Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, Sum, Value
+from django.db.models import (
+    BigIntegerField,
+    DateTimeField,
+    Exists,
+    F,
+    Func,
+    IntegerField,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+)
 from django.utils.translation import gettext as _
 from psycopg2.extras import DateTimeTZRange
 
@@ -22,6 +35,7 @@ NODES_A_PAGE = 24
 GPU_PX, NAME_PX = 120, 20
 AHEAD = dt.timedelta(hours=1)  # what is free now is free for at least this long
 RECENT, DAY = dt.timedelta(minutes=1), dt.timedelta(days=1)
+EMPTYING = (NodeState.CORDONED, NodeState.DRAINING)
 NEEDS_ATTENTION = {"silent", "degraded", "waiting", "maintenance"}
 BIG = BigIntegerField()
 Planned = dict[int, list[Maintenance]]  # by GPU id
@@ -41,7 +55,6 @@ class Slot:
     label: str
     live: str
     unmeasured: bool
-    ends_at: dt.datetime
 
 
 @dataclass(frozen=True)
@@ -65,13 +78,15 @@ class GpuCard:
 @dataclass(frozen=True)
 class Shelf:
     """One node with its GPUs; ``state`` and ``word`` are how its state looks and reads. ``maintenance`` is the one that
-    one of its GPUs is in or comes to within a day."""
+    one of its GPUs is in or comes to within a day. ``empty_at`` is when the last of what it holds or is booked there
+    ends, of a node that takes nothing new; None when nothing is."""
 
     node: Node
     state: str
     word: str
     gpus: tuple[GpuCard, ...]
     maintenance: Maintenance | None = None
+    empty_at: dt.datetime | None = None
 
     @property
     def held(self) -> int:
@@ -92,11 +107,6 @@ class Shelf:
     @property
     def lease_count(self) -> int:
         return sum(len(card.slots) for card in self.gpus)
-
-    @property
-    def empty_at(self) -> dt.datetime | None:
-        """When the last of what it holds now ends; None when it is empty."""
-        return max((slot.ends_at for card in self.gpus for slot in card.slots), default=None)
 
 
 @dataclass(frozen=True)
@@ -158,10 +168,22 @@ def shelves(
         if here:
             planned.setdefault(gpu.node_id, here[0])
     looks = {node.pk: SHOWN[node.shown_state] for node in nodes}
+    ends = _last_ends([node.pk for node in nodes if node.state in EMPTYING])
     return [
-        Shelf(node, looks[node.pk][0], str(looks[node.pk][1]), tuple(cards[node.pk]), planned.get(node.pk))
+        Shelf(
+            node, looks[node.pk][0], str(looks[node.pk][1]), tuple(cards[node.pk]), planned.get(node.pk),
+            ends.get(node.pk))
         for node in nodes
-    ]
+    ]  # fmt: skip
+
+
+def _last_ends(node_ids: Sequence[int]) -> dict[int, dt.datetime]:
+    """By node, when the last that is bound to it ends. One query where there is such a node."""
+    if not node_ids:
+        return {}
+    bound = Lease.objects.filter(gpu__node__in=node_ids, state__in=LIVE).order_by()
+    last = Max(Func(F("during"), function="upper", output_field=DateTimeField()))
+    return dict(bound.values("gpu__node").annotate(last=last).values_list("gpu__node", "last"))
 
 
 def _card(gpu: Gpu, leases: list[Lease], viewer: Viewer, now: dt.datetime, closed: bool) -> GpuCard:
@@ -176,7 +198,7 @@ def _slot(gpu: Gpu, lease: Lease, viewer: Viewer, now: dt.datetime) -> Slot:
     code = _("you") if rect.css.startswith("mine") else lease.reservation.tenant.code if rect.href else ""
     label = f"{code} {size}".strip() if rect.height > NAME_PX else code
     silent = gpu.node.silent_since is not None
-    return Slot(rect, label, rect.key if rect.href and not silent else "", silent, lease.during.upper)
+    return Slot(rect, label, rect.key if rect.href and not silent else "", silent)
 
 
 def standing(nodes: Sequence[Node], in_service: int, pool_id: int | None, now: dt.datetime) -> Standing:

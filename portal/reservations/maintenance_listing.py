@@ -1,7 +1,9 @@
 """Maintenance as people read it: what is ahead, under way and over, and what comes next to a node or a pool."""
 
 import datetime as dt
+from collections.abc import Container
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
@@ -9,8 +11,13 @@ from django.utils.translation import gettext_lazy
 
 from portal.inventory.models import Node, Pool
 from portal.reservations.context import Shell
-from portal.reservations.maintenance_effects import Affected, Effect, Fate
-from portal.reservations.models import Maintenance
+from portal.reservations.cordoning import NOBODY, Counting
+from portal.reservations.maintenance_effects import Affected, Fate
+from portal.reservations.models import Maintenance, Reservation
+from portal.reservations.templatetags.berth_format import moment
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 PAST_A_PAGE = 50
 MOST_OPEN = 200
@@ -26,12 +33,14 @@ FATE_WORDS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One effect as the list shows it; names only where the reader may see the tenant."""
+    """One reservation as the list shows it, with the moment that the word is about; names only where the reader may
+    see the tenant."""
 
-    effect: Effect
+    reservation: Reservation
     mark: str
     word: str
     seen: bool
+    at: dt.datetime | None = None
 
 
 def rows() -> QuerySet[Maintenance]:
@@ -70,12 +79,32 @@ def state_of(row: Maintenance, now: dt.datetime) -> tuple[str, str]:
     return "planned", _("Planned")
 
 
+def affected_shown(affected: Affected | None, shell: Shell, counting: Counting = NOBODY) -> dict[str, object]:
+    """The context of who is affected; ``affected`` None: nothing was asked yet."""
+    if affected is None:
+        return {"affected": None, "shown": [], "count": 0}
+    shown = [*shown_effects(affected, shell), *shown_counting(counting, shell)]
+    return {"affected": affected, "shown": shown, "count": len(affected.effects) + len(counting)}
+
+
 def shown_effects(affected: Affected, shell: Shell, most: int = 200) -> list[Row]:
     """The gravest first; an admin of the platform sees every tenant."""
     seen = {tenant.pk for tenant in shell.tenants}
     order = [Fate.DISPLACED, Fate.LAPSES, Fate.STAYS, Fate.CUT, Fate.MOVED, Fate.RUNS]
     ranked = sorted(affected.effects, key=lambda effect: order.index(effect.fate))[:most]
+    return [_row(effect.reservation, *FATE_WORDS[effect.fate], seen, effect.ends_at) for effect in ranked]
+
+
+def shown_counting(counting: Counting, shell: Shell) -> list[Row]:
+    seen = {tenant.pk for tenant in shell.tenants}
+    waits, keeps = _("was to start here, and waits for another place"), _("keeps the place offered to it until %(time)s")
     return [
-        Row(effect, FATE_WORDS[effect.fate][0], str(FATE_WORDS[effect.fate][1]), effect.reservation.tenant_id in seen)
-        for effect in ranked
+        *(_row(one, "waiting", waits, seen) for one in counting.waiting),
+        *(_row(one, "starting", keeps % {"time": moment(one.hold_expires_at)}, seen) for one in counting.offered),
     ]
+
+
+def _row(
+    reservation: Reservation, mark: str, word: "StrOrPromise", seen: Container[int], at: dt.datetime | None = None
+) -> Row:
+    return Row(reservation, mark, str(word), reservation.tenant_id in seen, at)

@@ -136,3 +136,15 @@ def test_queries_do_not_grow_with_leases_or_nodes(client, org, rows, django_asse
     with django_assert_max_num_queries(12):
         answer = client.get("/fleet/")
     assert sum(shelf.lease_count for shelf in answer.context["shelves"]) == rows
+
+
+def test_a_cordoned_node_is_not_empty_while_something_is_booked_there(client, org):
+    pool = make_pool_with_gpus("H100", gpus=1)
+    Node.objects.update(state=NodeState.CORDONED)
+    member = make_user(tenant=org[1])
+    assert "It is empty." in _page(client, member).content.decode()
+    later, place = window(timezone.now() + 30 * HOUR), ((pool.gpus.get(), 0),)
+    booked = make_reservation(org[1], pool, "1g.10gb", later, places=place)
+    answer = _page(client, member)
+    assert answer.context["shelves"][0].empty_at == booked.ends_at
+    assert "It is empty." not in answer.content.decode()

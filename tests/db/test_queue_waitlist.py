@@ -15,7 +15,8 @@ from portal.reservations.errors import NoCapacity, StateConflict, WindowRefused
 from portal.reservations.models import LIVE, Lease, Reservation, State, Wait
 from portal.reservations.queue_serving import serve_queue
 from portal.reservations.waitlist import accept_offer, decline_offer, join_waitlist, lapse_offers
-from tests.db.test_queue import HOUR, RUN, hold, now, place, unhurried
+from portal.tenants.models import Role
+from tests.db.test_queue import HOUR, RUN, ask, hold, now, place, unhurried
 from tests.factories import make_user, profile_of, window
 
 __all__ = ["place", "unhurried"]
@@ -161,3 +162,21 @@ def test_an_offer_holds_its_place_against_everybody_else(place, taken):
     release_reservation(reservation=again(first), actor=first.owner)
     serve_queue(place["pool"].pk)
     assert again(later).hold_expires_at is not None
+
+
+def test_who_counts_on_a_node_is_named_before_it_is_cordoned(client, place, taken):
+    """Who was to start there waits longer, whose offer is held there keeps it: neither is nobody."""
+    hold(place, now() - HOUR, 4)
+    node = place["pool"].gpus.get().node
+    waiting, offered = ask(place, hours=2.0), join(place, taken.during)
+    give_back(place, taken)
+    client.force_login(make_user("ada", place["root"], Role.ADMIN))
+    page = client.get(f"/nodes/{node.pk}/state/", {"state": "cordoned"}).content.decode()
+    assert "Nobody is affected." not in page
+    assert f"/reservations/{waiting.number}/" in page and "waits for another place" in page
+    assert f"/reservations/{offered.number}/" in page and "keeps the place offered to it until" in page
+    client.post(f"/nodes/{node.pk}/state/", {"state": "cordoned"})
+    serve_queue(place["pool"].pk)
+    assert again(waiting).wait.estimated_at is None
+    assert accept_offer(reservation=again(offered), actor=offered.owner).state == State.CONFIRMED
+    assert "Nobody is affected." in client.get(f"/nodes/{node.pk}/state/", {"state": "ready"}).content.decode()

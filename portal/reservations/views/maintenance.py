@@ -22,14 +22,7 @@ from portal.reservations.maintenance import (
 from portal.reservations.maintenance_closing import closing_of
 from portal.reservations.maintenance_effects import Affected, affected_by
 from portal.reservations.maintenance_forms import EndForm, MaintenanceForm, first_values, local_parts
-from portal.reservations.maintenance_listing import (
-    PAST_A_PAGE,
-    open_rows,
-    past_rows,
-    rows,
-    shown_effects,
-    state_of,
-)
+from portal.reservations.maintenance_listing import PAST_A_PAGE, affected_shown, open_rows, past_rows, rows, state_of
 from portal.reservations.maintenance_nodes import left_alone
 from portal.reservations.models import Maintenance
 
@@ -78,8 +71,8 @@ def maintenance_preview(request: PageRequest) -> HttpResponse:
     affected = None
     if form.during is not None and "target" in form.cleaned_data:
         affected = preview_maintenance(form.node, form.pool, form.during)
-    shown = shown_effects(affected, shell_of(request)) if affected else []
-    return render(request, "nodes/maintenance_preview.html", {"form": form, "affected": affected, "shown": shown})
+    context = {"form": form, **affected_shown(affected, shell_of(request))}
+    return render(request, "nodes/maintenance_preview.html", context)
 
 
 @login_required
@@ -127,9 +120,8 @@ def _page(request: PageRequest, row: Maintenance, form: EndForm, status: int = 2
     state, word = state_of(row, now)
     shell = shell_of(request)
     affected = affected_by(closing_of(row), now) if row.is_open and shell.is_platform_admin else Affected()
-    shown = shown_effects(affected, shell)
     context = {
-        "row": row, "state": state, "word": word, "form": form, "affected": affected, "shown": shown,
+        "row": row, "state": state, "word": word, "form": form, **affected_shown(affected, shell),
         "left_alone": left_alone(row) if row.is_open else [],
         "begun": row.started_at is not None or row.during.lower <= now,
     }  # fmt: skip

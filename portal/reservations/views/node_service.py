@@ -11,10 +11,11 @@ from portal.inventory.errors import InventoryRefused
 from portal.inventory.models import Node, NodeState
 from portal.inventory.views import for_platform_admins
 from portal.reservations.context import PageRequest, shell_of
+from portal.reservations.cordoning import counting_on
 from portal.reservations.draining import preview_service, set_service
 from portal.reservations.errors import ReservationRefused
 from portal.reservations.maintenance_forms import ServiceForm
-from portal.reservations.maintenance_listing import shown_effects
+from portal.reservations.maintenance_listing import affected_shown
 
 
 @require_http_methods(["GET", "POST"])
@@ -40,11 +41,10 @@ def node_state(request: PageRequest, node_id: int) -> HttpResponse:
 def _ask(request: HttpRequest, node: Node, form: ServiceForm, status: int = 200) -> HttpResponse:
     state = NodeState(form.cleaned_data["state"]) if "state" in form.cleaned_data else None
     until = form.until if form.until and form.until > timezone.now() else None
-    affected = preview_service(node, state, until) if state else None
-    context = {
-        "node": node, "form": form, "state": state, "affected": affected,
-        "shown": shown_effects(affected, shell_of(request)) if affected else [],
-    }  # fmt: skip
+    context: dict[str, object] = {"node": node, "form": form, "state": state}
+    if state:
+        now, shell = timezone.now(), shell_of(request)
+        context |= affected_shown(preview_service(node, state, until, now), shell, counting_on(node, state, now))
     return render(request, "nodes/maintenance_service.html", context, status=status)
 
 
