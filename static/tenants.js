@@ -15,9 +15,16 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (row) opened.set(row.id, [...row.querySelectorAll("a.as-is")].indexOf(value));
 });
 
+function leave(other) {
+  other.classList.remove("sel");
+  other.querySelector("[aria-current]")?.removeAttribute("aria-current");
+}
+
 document.addEventListener("htmx:afterSettle", (event) => {
   const row = event.target.closest("tbody");
   if (!row || row.querySelector("form")) return;
+  // the panels beside the tree are those of the row that was saved: no other row is the chosen one
+  for (const other of document.querySelectorAll("#tree tr.sel")) if (!row.contains(other)) leave(other);
   row.querySelectorAll("a.as-is")[opened.get(row.id)]?.focus();
   opened.delete(row.id);
 });

@@ -24,7 +24,9 @@ def check_tree(wanted: Quota) -> None:
     for row in rows:
         if row.tenant_id == wanted.tenant_id and _meet(row.valid, wanted.valid):
             numbers = {"tenant": wanted.tenant, "pool": wanted.pool, "valid": valid_words(row.valid)}
-            raise Duplicate(_("%(tenant)s has a quota in %(pool)s already: %(valid)s.") % numbers, field="valid")
+            raise Duplicate(_(
+                "%(tenant)s has a quota in %(pool)s already: %(valid)s. Change that one, or choose dates that do not "
+                "meet it.") % numbers, field="valid")
     for stretch in _stretches(wanted.valid, rows):
         _at(stretch, wanted, rows)
 

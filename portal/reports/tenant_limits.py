@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django import forms
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from portal.accounts.requests import SignedInRequest
@@ -148,6 +150,7 @@ def _done(
     request: SignedInRequest, tenant: Tenant, pool: int | str, uncovered: Sequence[Uncovered] = ()
 ) -> HttpResponse:
     """The row as it is now, to htmx or with what is no longer covered below it; else back to the tree."""
+    messages.success(request, _("Saved: %(tenant)s.") % {"tenant": tenant})
     if request.htmx or uncovered:
         return tenants_page(request, {"saved": tenant, "uncovered": uncovered})
     return redirect(f"{reverse('tenants')}?pool={pool}&tenant={tenant.pk}")

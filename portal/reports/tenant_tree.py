@@ -12,6 +12,7 @@ from portal.quotas.models import Budget, Quota
 from portal.quotas.periods import period_at
 from portal.quotas.selectors import with_hours
 from portal.quotas.tree import next_below
+from portal.quotas.words import valid_words
 from portal.reservations.context import Shell
 from portal.reservations.models import COUNTED, Lease
 from portal.reservations.selectors import ON_DEVICE
@@ -27,6 +28,7 @@ class TreeRow:
     """A tenant with everything below it. Weights, as quotas count.
 
     ``quotas`` are all its rows in this pool in order of time, ``quota`` is the one that is valid now, if any.
+    ``ahead`` is the next one where none is.
     """
 
     tenant: Tenant
@@ -36,6 +38,11 @@ class TreeRow:
     quotas: tuple[Quota, ...]
     budget: BudgetStatus | None
     may_edit: bool
+    ahead: Quota | None = None
+
+    @property
+    def ahead_words(self) -> str:
+        return valid_words(self.ahead.valid) if self.ahead else ""
 
     @property
     def guaranteed(self) -> int | None:
@@ -123,13 +130,15 @@ def tree_rows(
     statuses = statuses_of([(budget, period_at(budget, now)) for budget in budgets], now, paced=True)
     spending = {status.tenant.pk: status for status in statuses}
     top = min((tenant.depth for tenant in tenants), default=0)
+    valid = {pk: next((quota for quota in rows if valid_at(quota, now)), None) for pk, rows in quotas.items()}
     return [
         TreeRow(
             tenant=tenant,
             level=min(3, tenant.depth - top + 1),
             held=held.get(tenant.pk, 0),
-            quota=next((quota for quota in quotas[tenant.pk] if valid_at(quota, now)), None),
+            quota=valid.get(tenant.pk),
             quotas=tuple(quotas[tenant.pk]),
+            ahead=None if valid.get(tenant.pk) else next_of(quotas[tenant.pk], now),
             budget=spending.get(tenant.pk),
             may_edit=may_set_limits(shell, tenant),
         )
@@ -149,6 +158,10 @@ def valid_at(quota: Quota, at: dt.datetime) -> bool:
     return (quota.valid.lower is None or quota.valid.lower <= at) and (
         quota.valid.upper is None or at < quota.valid.upper
     )
+
+
+def next_of(quotas: Iterable[Quota], now: dt.datetime) -> Quota | None:
+    return next((quota for quota in quotas if quota.valid.lower is not None and quota.valid.lower > now), None)
 
 
 @dataclass(frozen=True)

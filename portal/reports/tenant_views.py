@@ -17,6 +17,7 @@ from portal.reports.tenant_forms import TenantForm
 from portal.reports.tenant_limits import editable_tenant, policy_form
 from portal.reports.tenant_page import tenants_page
 from portal.reports.tenant_quota_form import PeriodForm
+from portal.reports.tenant_tree import next_of, valid_at
 from portal.reservations.uncovered import uncovered_reservations
 from portal.tenants.errors import TenantRefused
 from portal.tenants.models import Role, Tenant
@@ -40,6 +41,8 @@ def tenants(request: SignedInRequest) -> HttpResponse:
     if field == "period":
         form = _period_form(tenant, request.GET.get("quota", ""))
         return tenants_page(request, {"saved": tenant, "period_form": form})
+    if field == "quota" and (dated := _dated_form(tenant, request.GET.get("pool", ""))):
+        return tenants_page(request, {"saved": tenant, "period_form": dated})
     opened: dict[str, Any] = {"editing": tenant, "field": "budget" if field == "budget" else "quota"}
     return tenants_page(request, opened)
 
@@ -52,6 +55,15 @@ def tenant_uncovered(request: SignedInRequest, tenant_id: int) -> HttpResponse:
     rows = list(uncovered_reservations(tenant, timezone.now()).values())
     page = Paginator(rows, UNCOVERED_A_PAGE).get_page(request.GET.get("page"))
     return render(request, "tenants/uncovered_page.html", {"tenant": tenant, "page": page})
+
+
+def _dated_form(tenant: Tenant, pool_id: str) -> PeriodForm | None:
+    """Of the next quota with dates where none is valid now: what is typed into the row would be for always, and meet
+    it."""
+    pool, now = number_in(pool_id), timezone.now()
+    rows = with_hours(Quota.objects.filter(tenant=tenant, pool=pool)) if pool else []
+    ahead = None if any(valid_at(row, now) for row in rows) else next_of(rows, now)
+    return PeriodForm(row=ahead) if ahead else None
 
 
 def _period_form(tenant: Tenant, quota_id: str) -> PeriodForm:

@@ -127,7 +127,7 @@ def test_a_quota_gets_dates_and_hours_in_the_panel(client, org, pool, admin):
     body = body_of(client.get("/tenants/", {"tenant": org[1].pk, "pool": pool.pk}))
     assert "2027-01-01 to 2027-07-01" in body and "from 2027-07-01 on" in body
     assert "Mon–Tue 09:00–17:00, Sun 18:00–24:00 (Europe/Berlin)" in body
-    assert "no quota at this time" in body
+    assert "none now; 2027-01-01 to 2027-07-01" in body
     ask = {"edit": org[1].pk, "field": "period", "quota": row.pk, "pool": pool.pk}
     form = client.get("/tenants/", ask).context["period_form"]
     again = {name: form[name].value() for name in ("quota", "guaranteed", "limit", "valid_from", "valid_until")}
@@ -263,3 +263,25 @@ def test_the_page_of_what_is_not_covered_takes_few_queries_whatever_its_length(c
     with CaptureQueriesContext(connection) as told:
         assert f'<span class="count">{rows}' in body_of(client.get(f"/tenants/{team.pk}/uncovered/"))
     assert len(told) <= 12
+
+
+def test_a_row_whose_only_quota_has_dates_ahead_leads_to_those_dates(client, org, pool, admin):
+    """What is typed into a row is for always, and would meet them: the row says what is ahead and opens it."""
+    make_quota(org[0], pool, 14, 14)
+    days = DateTimeTZRange(timezone.now() + 5 * DAY, timezone.now() + 12 * DAY)
+    dated = make_quota(org[1], pool, 4, 1)
+    Quota.objects.filter(pk=dated.pk).update(valid=days)
+    body = body_of(client.get("/tenants/", {"pool": pool.pk}))
+    assert "none now; " in body and "guaranteed 1, limit 4" in body
+    opened = client.get("/tenants/", {"pool": pool.pk, "edit": org[1].pk, "field": "quota"})
+    assert opened.context["period_form"]["quota"].value() == dated.pk and "edit-line" not in body_of(opened)
+    refused = client.post(f"/tenants/{org[1].pk}/quota/", {"pool": pool.pk, "guaranteed": "0", "limit": "4"})
+    assert "choose dates that do not meet it" in body_of(refused, 409)
+
+
+def test_a_saved_row_brings_its_own_panels_and_a_word(client, org, pool, admin):
+    make_quota(org[0], pool, 14, 14)
+    typed = {"pool": pool.pk, "guaranteed": "0", "limit": "4"}
+    saved = client.post(f"/tenants/{org[1].pk}/quota/", typed, headers={"HX-Request": "true"})
+    assert saved.context["selected"] == org[1] and "Saved: vision-lab." in body_of(saved)
+    assert 'id="details"' in body_of(saved)
