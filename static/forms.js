@@ -23,3 +23,13 @@ document.addEventListener("htmx:beforeRequest", (event) => { delete event.target
 document.addEventListener("htmx:beforeSwap", (event) => {
   if (event.detail.requestConfig.elt.dataset.changed) event.detail.shouldSwap = false;
 });
+
+// an answer brings the sentences beside the fields; the fields say which of them are wrong
+document.addEventListener("htmx:oobAfterSwap", (event) => {
+  const told = event.detail.target.id?.startsWith("err-") && document.getElementById(event.detail.target.id);
+  const field = told && document.getElementById(`f-${told.id.slice(4)}`);
+  if (!field) return;
+  for (const [name, value] of [["aria-invalid", "true"], ["aria-describedby", told.id]])
+    if (told.hidden) field.removeAttribute(name);
+    else field.setAttribute(name, value);
+});

@@ -6,6 +6,7 @@ from django import forms
 from django.core.validators import RegexValidator
 from django.utils.translation import gettext_lazy as _
 
+from portal.accounts.numbers import Amount, WholeNumber
 from portal.inventory.models import Pool
 from portal.inventory.weights import WEIGHT_MOST
 
@@ -19,9 +20,9 @@ HOST_NAME = RegexValidator(
 class PoolLimitsForm(forms.Form):
     """How short, how long and how far ahead windows may be."""
 
-    shortest = forms.IntegerField(label=_("Shortest window, seconds"), min_value=1, max_value=DAY)
-    longest = forms.DecimalField(label=_("Longest window, hours"), min_value=LEAST, decimal_places=2, max_digits=7)
-    ahead = forms.DecimalField(label=_("Book ahead, days"), min_value=LEAST, decimal_places=2, max_digits=6)
+    shortest = WholeNumber(label=_("Shortest window, seconds"), least=1, most=DAY)
+    longest = Amount(label=_("Longest window, hours"), least=LEAST, places=2, digits=7)
+    ahead = Amount(label=_("Book ahead, days"), least=LEAST, places=2, digits=6)
 
     def limits(self) -> dict[str, int]:
         return {
@@ -46,7 +47,7 @@ class NodeForm(forms.Form):
 
 
 class WeightForm(forms.Form):
-    weight = forms.IntegerField(label=_("Weight"), min_value=1, max_value=WEIGHT_MOST)
+    weight = WholeNumber(label=_("Weight"), least=1, most=WEIGHT_MOST)
 
 
 def _plain(seconds: int, unit: int) -> Decimal:

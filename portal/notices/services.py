@@ -100,6 +100,17 @@ def mark_read(*, user_id: int, notice_id: int | None = None) -> int:
     return count
 
 
+def settle(*, kind: Kind, reservation_ids: Iterable[int]) -> int:
+    """What asked people to act about these reservations is done: nobody has to read it any more. Returns how many
+    were unread. In the transaction that did it."""
+    rows = Notice.objects.filter(kind=kind, reservation_id__in=list(reservation_ids), read_at__isnull=True)
+    people = dict(rows.values_list("pk", "user_id"))
+    Notice.objects.filter(pk__in=people).update(read_at=timezone.now())
+    for user_id in set(people.values()):
+        tell_user_on_commit(user_id, "notice.read")
+    return len(people)
+
+
 @transaction.atomic
 def set_preferences(
     *, user_id: int, not_by_mail: list[str], start_leads_seconds: list[int], end_leads_seconds: list[int]

@@ -1,10 +1,9 @@
 """What leads and admins type about tenants, quotas and budgets."""
 
-from decimal import Decimal
-
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from portal.accounts.numbers import Amount, WholeNumber
 from portal.inventory.models import Pool
 from portal.quotas.models import Period
 from portal.tenants.models import Tenant
@@ -17,17 +16,15 @@ class QuotaForm(forms.Form):
     """Weights, as quota and price count."""
 
     pool = forms.ModelChoiceField(queryset=Pool.objects.all())
-    guaranteed = forms.IntegerField(label=_("Guaranteed"), min_value=0)
-    limit = forms.IntegerField(label=_("Limit"), min_value=0)
+    guaranteed = WholeNumber(label=_("Guaranteed"))
+    limit = WholeNumber(label=_("Limit"))
 
 
 class BudgetForm(forms.Form):
     """Whole slice-hours a period; empty takes the budget away."""
 
     period = forms.ChoiceField(label=_("Period"), choices=Period.choices)
-    hours = forms.DecimalField(
-        label=_("Budget, slice-h"), min_value=Decimal(0), max_digits=13, decimal_places=2, required=False
-    )
+    hours = Amount(label=_("Budget, slice-h"), digits=13, places=2, required=False)
 
     def slice_seconds(self) -> int | None:
         hours = self.cleaned_data["hours"]

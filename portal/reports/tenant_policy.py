@@ -9,6 +9,7 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from portal.accounts.numbers import Amount, WholeNumber
 from portal.inventory.models import Pool, Profile
 from portal.quotas.models import Policy
 from portal.quotas.policies import FIELDS, SETS, EffectivePolicy
@@ -89,16 +90,15 @@ def value_words(name: str, value: Any, pool_names: dict[int, str]) -> str:
 class PolicyForm(forms.Form):
     """Empty fields, and lists without a choice, are inherited."""
 
-    longest_window_hours = forms.DecimalField(
-        label=gettext_lazy("Longest window, hours"), min_value=0, max_digits=12, decimal_places=4, required=False)
-    book_ahead_days = forms.DecimalField(
-        label=gettext_lazy("Book ahead, days"), min_value=0, max_digits=12, decimal_places=6, required=False)
-    most_weight_each = forms.IntegerField(
-        label=gettext_lazy("Most slices at once, each person"), min_value=0, max_value=10**9, required=False)
-    approval_slice_hours = forms.DecimalField(
-        label=gettext_lazy("Approval over, slice-h"), min_value=0, max_digits=16, decimal_places=4, required=False)
-    protected_minutes = forms.DecimalField(
-        label=gettext_lazy("Protected run time, minutes"), min_value=0, max_digits=12, decimal_places=3, required=False)
+    longest_window_hours = Amount(
+        label=gettext_lazy("Longest window, hours"), digits=12, places=4, required=False)
+    book_ahead_days = Amount(label=gettext_lazy("Book ahead, days"), digits=12, places=6, required=False)
+    most_weight_each = WholeNumber(
+        label=gettext_lazy("Most slices at once, each person"), most=10**9, required=False)
+    approval_slice_hours = Amount(
+        label=gettext_lazy("Approval over, slice-h"), digits=16, places=4, required=False)
+    protected_minutes = Amount(
+        label=gettext_lazy("Protected run time, minutes"), digits=12, places=3, required=False)
     pool_ids = forms.TypedMultipleChoiceField(label=gettext_lazy("Allowed pools"), coerce=int, required=False)
     profiles = forms.MultipleChoiceField(label=gettext_lazy("Allowed profiles"), required=False)
     images = forms.CharField(label=gettext_lazy("Allowed images, one a line"), max_length=30_000, required=False)

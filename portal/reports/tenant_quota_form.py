@@ -11,11 +11,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from psycopg2.extras import DateTimeTZRange
 
+from portal.accounts.numbers import WholeNumber
 from portal.inventory.models import Pool
 from portal.quotas.hours import MOST_SCHEDULES, Hours
 from portal.quotas.models import Quota
 
 DAY_MINUTES = 1440
+UNREADABLE = {"invalid": gettext_lazy("Choose a day and a time.")}
 MOMENTS = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
 
 
@@ -38,10 +40,12 @@ class PeriodForm(forms.Form):
 
     pool = forms.ModelChoiceField(queryset=Pool.objects.all())
     quota = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1)
-    guaranteed = forms.IntegerField(label=gettext_lazy("Guaranteed"), min_value=0, max_value=10**9)
-    limit = forms.IntegerField(label=gettext_lazy("Limit"), min_value=0, max_value=10**9)
-    valid_from = forms.DateTimeField(label=gettext_lazy("Valid from"), input_formats=MOMENTS, required=False)
-    valid_until = forms.DateTimeField(label=gettext_lazy("Valid until"), input_formats=MOMENTS, required=False)
+    guaranteed = WholeNumber(label=gettext_lazy("Guaranteed"), most=10**9)
+    limit = WholeNumber(label=gettext_lazy("Limit"), most=10**9)
+    valid_from = forms.DateTimeField(
+        label=gettext_lazy("Valid from"), input_formats=MOMENTS, required=False, error_messages=UNREADABLE)
+    valid_until = forms.DateTimeField(
+        label=gettext_lazy("Valid until"), input_formats=MOMENTS, required=False, error_messages=UNREADABLE)
 
     def __init__(self, data: QueryDict | None = None, *, row: Quota | None = None):
         super().__init__(data, initial=_initial(row) if row else None)

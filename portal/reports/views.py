@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET
 
 from portal.accounts.middleware import zone_of
+from portal.accounts.models import User
 from portal.accounts.requests import number_in
 from portal.reports.chart import chart_of
 from portal.reports.periods import Choice, PeriodRefused, Span, period_of
@@ -23,6 +24,7 @@ from portal.reservations.spending import BudgetStatus, budget_statuses
 from portal.tenants.models import Tenant
 
 MOST_IDLE = 3
+LAST_RUN = 8
 SORTS = {
     "member": lambda row: row.label.casefold(),
     "reserved": lambda row: -row.figures.reserved,
@@ -77,6 +79,7 @@ def _shown(found: Usage, span: Span, sort: str, now: dt.datetime) -> dict:
         "members": members,
         "chart": chart_of(found.by_day, now.astimezone(span.zone).date()),
         "most_idle": [(row, found.owner_of(row)) for row in idle[:MOST_IDLE] if row.figures.idle_ms > 0],
+        "last_run": _last_run(found),
         "released": sum(row.released for row in members),
         "never_started": sum(row.never_started for row in members),
         "never_count": sum(1 for row in found.by_reservation if row.never_started),
@@ -84,6 +87,12 @@ def _shown(found: Usage, span: Span, sort: str, now: dt.datetime) -> dict:
         "columns": COLUMNS,
         "whole": max([1, *(_widest(row) for row in members)]),
     }
+
+
+def _last_run(found: Usage) -> list[tuple[Row, User]]:
+    """What held slices in the period, the newest first: also what was released a moment ago."""
+    ran = sorted((row for row in found.by_reservation if row.figures.running > 0), key=lambda row: -row.key)
+    return [(row, found.owner_of(row)) for row in ran[:LAST_RUN]]
 
 
 def _widest(row: Row) -> int:

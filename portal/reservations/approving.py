@@ -14,6 +14,7 @@ from portal.accounts.models import User
 from portal.audit.services import record_change
 from portal.inventory.models import Pool
 from portal.notices.models import Kind
+from portal.notices.services import settle
 from portal.reservations.booking import lock_pool, retried
 from portal.reservations.ending import lock_reservations, refuse_held, withdraw_leases
 from portal.reservations.errors import Busy, NoteMissing, StateConflict
@@ -98,12 +99,14 @@ def _decide(
         decided = decided.filter(expires_at__gt=now)
     if not decided.update(decision=decision, decided_by=actor, decided_at=now, note=note[:500]):
         raise StateConflict(_already(approval))
-    held = _lock_held(Reservation.objects.filter(approval=approval))
+    asked = Reservation.objects.filter(approval=approval)
+    held = _lock_held(asked)
     if decision == Decision.APPROVED:
         lock_nodes(Lease.objects.filter(reservation__in=held, state__in=LIVE).values_list("gpu_id", flat=True))
     answered = [one for one in held if _answer(one, actor, decision, note, now)]
     for reservation in _firsts(answered):
         _tell(reservation, actor, decision, note)
+    settle(kind=Kind.APPROVAL_WANTED, reservation_ids=asked.values_list("pk", flat=True))
     approval.refresh_from_db()
     return approval
 

@@ -10,6 +10,8 @@ from django.utils import timezone
 
 from portal.audit.services import record_change
 from portal.inventory.services import raise_generations
+from portal.notices.models import Kind
+from portal.notices.services import settle
 from portal.reservations.models import (
     BOUND,
     LIVE,
@@ -117,11 +119,12 @@ def end_question(reservation: Reservation, decision: Decision) -> None:
     """Nobody needs to answer for this reservation any more; the question stays open while others hang on it."""
     if reservation.approval_id is None:
         return
-    same = Reservation.objects.filter(approval=reservation.approval_id, state=State.REQUESTED)
-    if not same.exclude(pk=reservation.pk).exists():
+    asked = Reservation.objects.filter(approval=reservation.approval_id)
+    if not asked.filter(state=State.REQUESTED).exclude(pk=reservation.pk).exists():
         Approval.objects.filter(pk=reservation.approval_id, decision="").update(
             decision=decision, decided_at=timezone.now()
         )
+        settle(kind=Kind.APPROVAL_WANTED, reservation_ids=asked.values_list("pk", flat=True))
 
 
 def _reason(leases: list[Lease]) -> tuple[str, str]:

@@ -35,6 +35,8 @@ FIELD_OF_REFUSAL = {
     "tenant": "tenant",
     "workload": "workload",
 }
+NO_DATE, NO_TIME = {"invalid": _("This is no date.")}, {"invalid": _("This is no time.")}
+DATES, TIMES = ["%Y-%m-%d"], ["%H:%M", "%H:%M:%S"]
 NOT_OFFERED = _("Choose one of those that are offered.")
 
 
@@ -45,11 +47,11 @@ class WindowForm(AsksWhichHour):
     """
 
     start = forms.ChoiceField(label=_("Start"), choices=STARTS)
-    start_date = forms.DateField(label=_("Start date"), required=False, input_formats=["%Y-%m-%d"])
-    start_time = forms.TimeField(label=_("Start time"), required=False, input_formats=["%H:%M", "%H:%M:%S"])
+    start_date = forms.DateField(label=_("Start date"), required=False, input_formats=DATES, error_messages=NO_DATE)
+    start_time = forms.TimeField(label=_("Start time"), required=False, input_formats=TIMES, error_messages=NO_TIME)
     length = forms.ChoiceField(label=_("End"), choices=[*((str(n), n) for n in LENGTHS), (UNTIL, _("Until"))])
-    end_date = forms.DateField(label=_("End date"), required=False, input_formats=["%Y-%m-%d"])
-    end_time = forms.TimeField(label=_("End time"), required=False, input_formats=["%H:%M", "%H:%M:%S"])
+    end_date = forms.DateField(label=_("End date"), required=False, input_formats=DATES, error_messages=NO_DATE)
+    end_time = forms.TimeField(label=_("End time"), required=False, input_formats=TIMES, error_messages=NO_TIME)
 
     request_window: DateTimeTZRange | None = None
 

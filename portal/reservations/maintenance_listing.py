@@ -97,7 +97,8 @@ def shown_effects(affected: Affected, shell: Shell, most: int = 200) -> list[Row
 
 def shown_counting(counting: Counting, shell: Shell) -> list[Row]:
     seen = {tenant.pk for tenant in shell.tenants}
-    waits, keeps = _("was to start here, and waits for another place"), _("keeps the place offered to it until %(time)s")
+    waits = _("was to start here, and waits for another place")
+    keeps = _("keeps the place offered to it until %(time)s")
     return [
         *(_row(one, "waiting", waits, seen) for one in counting.waiting),
         *(_row(one, "starting", keeps % {"time": moment(one.hold_expires_at)}, seen) for one in counting.offered),

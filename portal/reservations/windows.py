@@ -10,6 +10,7 @@ from psycopg2.extras import DateTimeTZRange
 from portal.inventory.models import Pool
 from portal.quotas.words import length
 from portal.reservations.errors import HourUnclear, WindowRefused
+from portal.reservations.templatetags.berth_format import duration
 
 START_GRACE = dt.timedelta(seconds=60)
 LATEST_YEAR = 9000
@@ -34,7 +35,7 @@ def check_window(during: DateTimeTZRange, pool: Pool, now: dt.datetime) -> DateT
     start = during.lower
     if start < now - START_GRACE:
         raise WindowRefused(
-            _("The start is %(minutes)d min in the past.") % {"minutes": (now - start).total_seconds() // 60},
+            _("The start is %(length)s in the past.") % {"length": duration((now - start).total_seconds())},
             {"start": start.isoformat(), "now": now.isoformat()},
             field="start",
         )

@@ -7,7 +7,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from portal.notices.selectors import unread_count
 from portal.quotas.policy_changes import set_policy
+from portal.reservations.changing import release_reservation
 from portal.reservations.models import Approval, Reservation, State
 from tests.db.house import House, span
 from tests.factories import HOUR, make_budget, make_reservation
@@ -111,3 +113,15 @@ def test_the_navigation_of_a_lead_counts_the_open_questions_and_nobody_else_has_
     counts = page(house.lead).get("/inbox/count/").content.decode()
     assert 'id="asked-side" hx-swap-oob="true">1<' in counts
     assert "asked-side" not in page(house.owner).get("/inbox/count/").content.decode()
+
+
+def test_what_is_answered_or_withdrawn_is_no_longer_unread_and_home_shows_what_still_waits(house):
+    first, second = house.book("7g.80gb", hours=2), house.book("7g.80gb", start=house.start + 5 * HOUR, hours=2)
+    lead = page(house.lead)
+    assert f"/approvals/#a-{first.approval_id}" in lead.get("/").content.decode()
+    assert unread_count(house.lead.pk) == 2
+    lead.post(f"/approvals/{first.approval_id}/approve/", {"note": ""})
+    assert unread_count(house.lead.pk) == 1
+    release_reservation(reservation=second, actor=house.owner)
+    assert unread_count(house.lead.pk) == 0
+    assert "/approvals/#a-" not in lead.get("/").content.decode()

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.inventory.models import Gpu
-from portal.reservations.models import LeaseState, State
+from portal.reservations.models import Approval, LeaseState, Reservation, State
 from portal.tenants.models import Role
 from tests.factories import (
     HOUR,
@@ -220,3 +220,23 @@ def test_pages_load_few_files_and_none_from_another_host(page, org, pool):
     files = [part.split('"')[0] for part in text.split('src="')[1:]] + ["css", "icon", "page"]
     assert len(files) <= MOST_QUERIES
     assert "http://" not in text.replace("http://www.w3.org", "") and "https://" not in text
+
+
+def test_home_counts_what_waits_apart_and_shows_what_the_readers_own_tenant_holds(page, org, pool, member):
+    gpu = pool.gpus.last()
+    make_reservation(org[1], pool, "1g.10gb", window(timezone.now() + HOUR), places=((gpu, 0),), owner=member)
+    later = window(timezone.now() + 3 * HOUR)
+    asked = make_reservation(org[1], pool, "1g.10gb", later, places=((gpu, 1),), owner=member)
+    question = Approval.objects.create(
+        tenant=org[1], asked_by=member, asked_at=timezone.now(), expires_at=later.lower, price_slice_seconds=3600,
+        threshold_slice_seconds=0)  # fmt: skip
+    Reservation.objects.filter(pk=asked.pk).update(
+        state=State.REQUESTED, hold_expires_at=later.lower, approval=question)
+    assert "0 running, 1 planned, 1 waiting" in page.get("/").content.decode()
+    running(org[1], pool, member)
+    make_reservation(
+        org[0], pool, "1g.10gb", window(timezone.now() - HOUR, 4), places=((gpu, 2),), state=State.RUNNING,
+        lease_state=LeaseState.ACTIVE)  # fmt: skip
+    rail = page.get("/rail/").content.decode()
+    assert f"{org[1].name} holds" in rail and f"{org[0].name} in all: 2 of 500" in rail
+    assert page.get("/rail/").context["holding"].held == 1

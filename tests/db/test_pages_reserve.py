@@ -132,7 +132,7 @@ def test_an_own_command_runs_as_a_list_of_words(page, asked):
         ({"length": "3000"}, "length", ""),
         ({"start": "whenever"}, "start", ""),
         ({"start": "at", "start_date": "", "start_time": ""}, "start_date", "needed"),
-        ({"start": "at", "start_date": "31.12.", "start_time": "10:00"}, "start_date", "valid date"),
+        ({"start": "at", "start_date": "31.12.", "start_time": "10:00"}, "start_date", "no date"),
         ({"start": "at", "start_date": "0001-01-01", "start_time": "00:00"}, "start_time", ""),
         ({"start": "at", "start_date": "9999-12-31", "start_time": "23:00"}, "start_time", ""),
         ({"workload": "command", "command": ""}, "command", "needed"),
@@ -303,3 +303,13 @@ def test_the_form_and_its_answers_ask_little(page, org, asked, address, most, dj
     page.get(address, asked)
     with django_assert_max_num_queries(most):
         assert page.get(address, asked).status_code == 200
+
+
+def test_what_is_wrong_is_said_beside_its_field_while_one_types(page, asked):
+    body = page.get("/reserve/preview/", asked | {"ranks": "0"}).content.decode()
+    told = re.search(r'<p class="err" id="err-ranks" hx-swap-oob="morph">([^<]*)</p>', body)
+    assert told and "whole number from 1" in told.group(1)
+    assert '<p class="err" id="err-ranks" hx-swap-oob="morph" hidden></p>' in page.get(
+        "/reserve/preview/", asked).content.decode()  # fmt: skip
+    late = at(timezone.now() - 260 * HOUR, timezone.now() + HOUR)
+    assert "The start is 10 d 20 h in the past." in text_of(page.get("/reserve/preview/", asked | late))

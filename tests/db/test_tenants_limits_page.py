@@ -141,9 +141,9 @@ def test_a_quota_gets_dates_and_hours_in_the_panel(client, org, pool, admin):
 
 @pytest.mark.parametrize("typed, status, words", [
     ({"valid_from": "2027-02-01T00:00", "valid_until": "2027-01-01T00:00"}, 422, "The end must be after the start."),
-    ({"valid_from": "yesterday"}, 422, "Enter a valid date/time."),
+    ({"valid_from": "yesterday"}, 422, "Choose a day and a time."),
     ({"valid_from": "9999-12-31T23:59"}, 409, "Dates lie between the years 2000 and 9000."),
-    ({"limit": "1" * 30}, 422, "less than or equal to"),
+    ({"limit": "1" * 30}, 422, "Use a whole number from 0 to 1000000000."),
     ({"guaranteed": "5"}, 409, "The guarantee of 5 is above the limit"),
     ({"limit": "99"}, 409, "may hold 99, more than the limit of 14"),
     ({"days-0": ["0"], "opens-0": "25:00", "closes-0": "26:00"}, 422, "Write hours as in 09:00."),

@@ -14,7 +14,7 @@ from portal.live.models import UseBucket
 from portal.reports.figures import MS, total
 from portal.reports.periods import Choice, Span, period_of
 from portal.reports.usage import usage_of
-from portal.reservations.models import LeaseState, Reservation, State
+from portal.reservations.models import Lease, LeaseState, Reservation, State
 from portal.tenants.models import Role
 from tests.factories import make_org, make_pool_with_gpus, make_reservation, make_tenant, make_user, record, window
 
@@ -204,3 +204,18 @@ def test_queries_do_not_grow_with_rows(client, org, pool, rows, django_assert_ma
         page = client.get("/usage/", {"period": "last-30-days"})
     assert page.status_code == 200
     assert len(page.context["members"]) == rows
+
+
+def test_what_was_released_is_listed_with_its_seconds_and_its_own_page_adds_up(client, org, pool):
+    member = make_user(tenant=org[1])
+    lease = _held(org[1], pool, "1g.10gb", hours=2.0, owner=member, held_hours=155 / 3600)
+    Reservation.objects.update(end_reason="released", ended_at=START + dt.timedelta(seconds=155), weight=1)
+    Lease.objects.filter(pk=lease.pk).update(
+        starting_at=START, active_at=START, ended_at=START + dt.timedelta(seconds=155), end_reason="released")
+    client.force_login(member)
+    days = {"tenant": org[1].pk, "period": "custom", "from": "2026-03-08", "to": "2026-03-12"}
+    body = client.get("/usage/", days).content.decode()
+    assert lease.reservation.number.split("-")[1] in body and ">155<" in body
+    assert "the ledger holds 155 slice-seconds" in body
+    shown = client.get(f"/reservations/{lease.reservation.number}/").content.decode()
+    assert "0.04 slice-h (155 slice-seconds)" in shown and "1.96 slice-h" in shown and "So far" not in shown

@@ -49,6 +49,12 @@ def slice_h(seconds: int | None) -> str:
 
 
 @register.filter
+def slice_h_exact(seconds: int) -> str:
+    """With both decimals, so that the parts of a sum are seen to add up: 1.96 slice-h."""
+    return _("%(hours)s slice-h") % {"hours": _number(Decimal(seconds) / 3600, 2)}
+
+
+@register.filter
 def gib(mib: float | None) -> str:
     """MiB as GiB: 9.8 GiB; None is not measurable."""
     return _("not measurable") if mib is None else f"{_number(Decimal(mib) / 1024, 1)} GiB"

@@ -48,6 +48,8 @@ def home(request: PageRequest) -> HttpResponse:
         "running_count": len(running),
         "coming": coming[:NEXT_MOST],
         "coming_count": len(coming),
+        "planned_count": sum(one.state in OPEN for one in coming),
+        "waiting_count": sum(one.state in WAITING for one in coming),
         "frame": frame,
         "rows": day_rows(found, frame, DAY_MOST),
         "may_reserve": shell_of(request).may_reserve,

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import uuid
+from dataclasses import dataclass
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
@@ -13,11 +14,20 @@ from psycopg2.extras import DateTimeTZRange
 from portal.reservations.answer import picks_of
 from portal.reservations.context import PageRequest, shell_of
 from portal.reservations.offer import Offer, offer_for
-from portal.reservations.outlook import QuotaUse
+from portal.reservations.outlook import QuotaUse, peak_below
 from portal.reservations.spending import BudgetStatus
 
 QUICK_LENGTHS = ("1", "2", "4", "8")
 SHORTEST_USEFUL = dt.timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Holding:
+    """``limit`` is None where the tenant has no quota of its own: then what is above it counts alone."""
+
+    held: int
+    limit: int | None
+    above: QuotaUse | None
 
 
 @login_required
@@ -30,7 +40,7 @@ def home_rail(request: PageRequest) -> HttpResponse:
     context = {
         "offer": offer,
         "picks": picks_of(offer, soon),
-        "use": _tightest_use(offer, DateTimeTZRange(now, now + dt.timedelta(seconds=1), "[)")),
+        "holding": _holding(offer, DateTimeTZRange(now, now + dt.timedelta(seconds=1), "[)")),
         "budget": _tightest_budget(offer, now),
         "lengths": QUICK_LENGTHS,
         "key": uuid.uuid4().hex,
@@ -38,11 +48,16 @@ def home_rail(request: PageRequest) -> HttpResponse:
     return render(request, "reservations/rail.html" if request.htmx else "reservations/rail_page.html", context)
 
 
-def _tightest_use(offer: Offer, during: DateTimeTZRange) -> QuotaUse | None:
-    if offer.pool is None or offer.outlook is None:
+def _holding(offer: Offer, during: DateTimeTZRange) -> Holding | None:
+    """What the reader's own tenant holds, and the quota above it that leaves less than its own."""
+    if offer.tenant is None or offer.pool is None or offer.outlook is None:
         return None
-    uses = offer.outlook.pools[offer.pool.pk].quota_uses(during)
-    return min(reversed(uses), key=lambda use: use.left, default=None)
+    here = offer.outlook.pools[offer.pool.pk]
+    uses = here.quota_uses(during)
+    own = next((use for use in uses if use.quota.tenant_id == offer.tenant.pk), None)
+    tightest = min(reversed(uses), key=lambda use: use.left, default=None)
+    held = own.held if own else peak_below(offer.tenant.path, during, here.holdings)
+    return Holding(held, own.quota.limit if own else None, None if tightest is own else tightest)
 
 
 def _tightest_budget(offer: Offer, now: dt.datetime) -> BudgetStatus | None:

@@ -36,6 +36,7 @@ from portal.reservations.queueing import queue_request
 from portal.reservations.templatetags.berth_format import moment
 from portal.reservations.waitlist import join_waitlist
 
+TYPED_FIELDS = ("ranks", "start_date", "start_time", "end_date", "end_time", "command", "name", "tenant")
 SAME_CLICK = dt.timedelta(minutes=2)
 
 
@@ -86,6 +87,7 @@ def _context(form: ReserveForm, answer: Answer, checked: bool) -> dict:
         "lengths": [str(hours) for hours in LENGTHS],
         "own": OWN_COMMAND,
         "questions": form.questions,
+        "typed_fields": TYPED_FIELDS,
     }
 
 
