@@ -7,6 +7,7 @@ What is legal comes from the driver's table, so another slicing scheme is anothe
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 # The shape of what is held because a GPU is in maintenance.
 MAINTENANCE = "maintenance"
@@ -62,8 +63,7 @@ class GpuView:
     held: tuple[Held, ...]
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """Rank ``rank`` on the span start:end of a GPU."""
 
     rank: int

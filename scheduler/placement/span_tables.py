@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from scheduler.placement.geometry import Shape, disjoint_count, open_starts, span_mask
+from scheduler.placement.glance import BITS, Glance
 from scheduler.placement.scores import shapes_by_geometry, stranded_slices
 
 # Beyond this many slices a table for every set of them is too large; so many equal shares of one GPU nobody sells.
@@ -19,6 +20,7 @@ class SpanTable:
 
     By set of slices: ``room``, the instances that still fit. By set of slices and span: ``barred``, infinite where the
     span is not free; ``losses``, the slices that it makes useless; ``edges``, the share of the span that is in the set.
+    ``glance`` is None for shapes with a count per GPU and for GPUs of more than eight slices.
     """
 
     def __init__(self, shape: Shape, shapes: tuple[Shape, ...], slices: int) -> None:
@@ -45,6 +47,9 @@ class SpanTable:
         # Only where the driver's count per GPU says less than the free spans do.
         unlimited = Shape(shape.name, shape.size, shape.starts, shape.compute, slices)
         self.is_counted = disjoint_count(unlimited, slices, 0) > shape.max_count
+        self.glance: Glance | None = None
+        if slices <= BITS and not self.is_counted:
+            self.glance = Glance(self.masks, slices, self.losses.tolist(), self.pull >= 0)
 
 
 @lru_cache(maxsize=256)

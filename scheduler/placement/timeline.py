@@ -14,6 +14,9 @@ PLAIN_BYTES_MOST = 150_000
 # Coarser cells cost time at every change; up to so many GPUs they save none.
 PLAIN_GPUS_MOST = 256
 
+# So many GPUs are looked at first, and four times as many each time that those had no room.
+FIRST_BLOCK_GPUS = 512
+
 _or_over = np.bitwise_or.reduce
 
 
@@ -42,15 +45,16 @@ class Timeline:
         self.dtype = dtype_for(slices)
         self.days = -(-horizon_seconds // DAY_SECONDS) + 1
         self.since = origin // DAY_SECONDS * DAY_SECONDS
+        self.until = self.since + self.days * DAY_SECONDS
+        self.blocks = _blocks(gpus)
         self._shared = np.zeros(gpus, dtype=bool)
         self.levels = [
             _Level(seconds, np.zeros((self.days * DAY_SECONDS // seconds, gpus), self.dtype))
             for seconds in ((cell_seconds, HOUR_SECONDS, DAY_SECONDS) if gpus > PLAIN_GPUS_MOST else (cell_seconds,))
         ]
-
-    @property
-    def until(self) -> int:
-        return self.since + self.days * DAY_SECONDS
+        self._finest = self.levels[0].masks
+        self._flat = self._finest.reshape(-1).data
+        self._count = len(self._finest)
 
     @property
     def nbytes(self) -> int:
@@ -69,7 +73,7 @@ class Timeline:
         for level in self.levels:
             for rows in level.rows(self.since, passed):
                 level.masks[rows] = 0
-        self.since = since
+        self.since, self.until = since, since + self.days * DAY_SECONDS
         return True
 
     def paint(self, position: int, mask: int, since: int, until: int) -> None:
@@ -136,31 +140,27 @@ class Timeline:
         parts = [fine.masks[rows] for rows in fine.rows(since, until)] if since < until else []
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros((0, self.gpus), self.dtype), *parts])
 
-    def blocks(self, size: int, *, backwards: bool) -> list[tuple[int, int]]:
-        """All positions in stretches of this size."""
-        if self.gpus <= size:
-            return [(0, self.gpus)]
-        found = [(begin, min(begin + size, self.gpus)) for begin in range(0, self.gpus, size)]
-        return found[::-1] if backwards else found
-
-    def look(self, since: int, until: int, begin: int, end: int) -> tuple[bytes, bytes, bytes] | None:
-        """A byte for each of the GPUs begin:end: what is taken in the window, in the cell before it, in that after.
-        None unless the window begins and ends with cells of the horizon, so that nothing has to be confirmed."""
-        masks, cell = self.levels[0].masks, self.cell_seconds
+    def look(self, since: int, until: int, begin: int, end: int) -> bytes | None:
+        """What is taken in the window, a byte for each of the GPUs begin:end. None unless the window begins and ends
+        with cells of the horizon, so that nothing has to be confirmed."""
+        cell = self.cell_seconds
         if since % cell or until % cell or since < self.since or until > self.until:
             return None
-        count, first = len(masks), since // cell
-        if end - begin < self.gpus:
-            masks = masks[:, begin:end]
-        row = first % count
-        past = row + (until - since) // cell
-        if past <= count and (past - row) * (end - begin) <= PLAIN_BYTES_MOST:
-            taken = _or_over(masks[row:past])
-        else:
-            taken = self._or(first, until // cell, slice(begin, end))
-        before = masks[row - 1].tobytes() if since > self.since else bytes(end - begin)
-        after = masks[past % count].tobytes() if until < self.until else bytes(end - begin)
-        return taken.tobytes(), before, after
+        first, last = since // cell, until // cell
+        row = first % self._count
+        past = row + last - first
+        if past <= self._count and (last - first) * (end - begin) <= PLAIN_BYTES_MOST:
+            masks = self._finest[row:past]
+            return _or_over(masks if end - begin == self.gpus else masks[:, begin:end]).tobytes()
+        return self._or(first, last, slice(begin, end)).tobytes()
+
+    def beside(self, since: int, until: int, begin: int, end: int) -> tuple[bytes, bytes]:
+        """What these GPUs hold in the cell before such a window, and in that after; nothing beyond the horizon."""
+        flat, cell, whole, nothing = self._flat, self.cell_seconds, self.gpus, bytes(end - begin)
+        row = (since // cell - 1) % self._count * whole
+        before = flat[row + begin : row + end].tobytes() if since > self.since else nothing
+        row = until // cell % self._count * whole
+        return before, flat[row + begin : row + end].tobytes() if until < self.until else nothing
 
     def at(self, moment: int) -> Masks:
         """The row of the cell of that moment; what is free there is free at the moment. Nothing beyond the horizon."""
@@ -188,6 +188,15 @@ class Timeline:
                     result |= level.or_of(one // level.seconds, other // level.seconds, gpus)
             begin, end = inner_begin, inner_end
         return result
+
+
+def _blocks(gpus: int) -> tuple[tuple[int, int], ...]:
+    """All positions in stretches that grow."""
+    found, begin, size = [], 0, FIRST_BLOCK_GPUS
+    while begin < gpus:
+        found.append((begin, min(begin + size, gpus)))
+        begin, size = begin + size, 4 * size
+    return tuple(found)
 
 
 class _Level:

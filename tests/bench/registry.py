@@ -53,4 +53,5 @@ BENCHMARKS = {
     "calendar": Benchmark(
         "tests.bench.calendar.run", "P3: reservations on a calendar, with late binding", ("mix", "load", "gpus")
     ),
+    "speed": Benchmark("tests.bench.speed.run", "P4: speed of a decision on a full calendar", needs_servers=True),
 }

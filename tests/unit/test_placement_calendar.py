@@ -113,7 +113,7 @@ def _same_at_a_glance(calendar: Calendar, window: Window) -> None:
             expected[1][:] = 0
         if until == cells.until:
             expected[2][:] = 0
-        assert list(seen) == [masks[begin:end].tobytes() for masks in expected]
+        assert [seen, *cells.beside(since, until, begin, end)] == [masks[begin:end].tobytes() for masks in expected]
 
 
 def test_a_gpu_is_seen_with_what_ends_and_begins_just_beside_the_window():
