@@ -2,7 +2,6 @@
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from django.conf import settings
 from django.db import connection
@@ -39,7 +38,7 @@ def bind_each(reservations: Sequence[Reservation], profile: Profile, placements:
     """Deal the placements out to reservations of one size, in order. Nothing is frozen: :func:`freeze_now` does."""
     placed = iter(placements)
     Lease.objects.bulk_create(
-        _lease(reservation, profile, replace(next(placed), rank=rank), None)
+        _lease(reservation, profile, next(placed)._replace(rank=rank), None)
         for reservation in reservations
         for rank in range(reservation.ranks)
     )

@@ -16,7 +16,8 @@ from scheduler.placement.geometry import Shape
 from scheduler.placement.layouts import GpuSearch
 from scheduler.placement.span_tree import Level, levels_of
 
-SEARCH_STEPS = 2000
+# A search goes as deep as it has steps, a GPU at each: so few that Python's stack holds them.
+SEARCH_STEPS = 400
 
 
 class Capacity:

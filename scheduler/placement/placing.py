@@ -68,9 +68,7 @@ def glance(shape: Shape, calendar: Calendar, window: Window, shapes: tuple[Shape
     if quick is None:
         return None
     since, until = window.start, window.end
-    for begin, end in cells.blocks:
-        if not quick.from_first:
-            begin, end = cells.gpus - end, cells.gpus - begin
+    for begin, end in cells.blocks if quick.from_first else cells.blocks_from_last:
         taken = cells.look(since, until, begin, end)
         if taken is None:
             return None

@@ -47,6 +47,7 @@ class Timeline:
         self.since = origin // DAY_SECONDS * DAY_SECONDS
         self.until = self.since + self.days * DAY_SECONDS
         self.blocks = _blocks(gpus)
+        self.blocks_from_last = tuple((gpus - end, gpus - begin) for begin, end in self.blocks)
         self._shared = np.zeros(gpus, dtype=bool)
         self.levels = [
             _Level(seconds, np.zeros((self.days * DAY_SECONDS // seconds, gpus), self.dtype))
@@ -156,7 +157,8 @@ class Timeline:
 
     def beside(self, since: int, until: int, begin: int, end: int) -> tuple[bytes, bytes]:
         """What these GPUs hold in the cell before such a window, and in that after; nothing beyond the horizon."""
-        flat, cell, whole, nothing = self._flat, self.cell_seconds, self.gpus, bytes(end - begin)
+        flat, cell, whole = self._flat, self.cell_seconds, self.gpus
+        nothing = bytes((end - begin) * self.dtype.itemsize)
         row = (since // cell - 1) % self._count * whole
         before = flat[row + begin : row + end].tobytes() if since > self.since else nothing
         row = until // cell % self._count * whole

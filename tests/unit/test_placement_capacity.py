@@ -64,3 +64,9 @@ def test_a_hundred_gpus_full_to_the_last_slice_fit_and_one_more_does_not():
 def test_each_row_may_have_its_own_number_of_gpus():
     rows = [{"7g.80gb": 3}.get(shape.name, 0) for shape in H100]
     assert capacity_of(H100, 8).fit_rows([rows, rows], [3, 2]).tolist() == [True, False]
+
+
+def test_thousands_of_gpus_are_no_deeper_a_search_than_python_bears():
+    capacity = capacity_of(H100, 8)
+    assert capacity.fits({"1g.10gb+me": 5_000, "1g.10gb": 50_000}, 10_000)
+    assert not capacity.fits({"1g.10gb+me": 5_000, "1g.10gb": 66_000}, 10_000)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from scheduler.placement.calendar import Calendar
 from scheduler.placement.geometry import span_mask
+from scheduler.placement.placing import place
 from scheduler.placement.replan import Admission, Refused, admit, improve
 from scheduler.placement.trial import Move
 from tests.bench.calendar.requests import CELL_SECONDS, ORIGIN, SHAPES, SLICES, Request
@@ -79,3 +80,19 @@ class Planner:
             legal = row.start in shape.starts and row.mask == span_mask(row.start, shape.size)
             broken += not legal or any(other.mask & row.mask and other.key != key for other in others)
         return broken
+
+
+def offline_plan(requests: list[Request], kept: list[bool], gpus: int, cells: int) -> list[bool]:
+    """Our own placing of requests that are all known beforehand: the oracle's first, the largest of them before the
+    small ones, and what else finds room after. Nothing moves."""
+    planner = Planner(gpus, cells)
+    accepted = [False] * len(requests)
+    order = sorted(
+        range(len(requests)), key=lambda at: (not kept[at], -SHAPES[requests[at].shape].size, -requests[at].volume)
+    )
+    for at in order:
+        shape, window = SHAPES[requests[at].shape], requests[at].window
+        for one in place(shape, 1, planner.calendar, window, SHAPES):
+            planner.calendar.hold(at, one.gpu_id, one.start, one.end, window.start, window.end, shape.name, True)
+            accepted[at] = True
+    return accepted

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.bench.calendar import peers
-from tests.bench.calendar.planner import Planner
+from tests.bench.calendar.planner import Planner, offline_plan
 from tests.bench.calendar.requests import SHAPES, Request, mixes_of, offered
 from tests.bench.figures import Board
 from tests.bench.registry import Options
@@ -40,8 +40,10 @@ class Round:
         requests = offered(seed, mix, gpus, cells, load)
         self.shapes = np.array([request.shape for request in requests])
         self.volumes = np.array([request.volume for request in requests])
-        self.oracle = self._volume(peers.oracle(requests, mix, gpus, cells))
+        kept = peers.oracle(requests, mix, gpus, cells)
+        self.oracle = self._volume(kept)
         accepted = {name: plan(requests, mix, gpus, cells) for name, plan in PEERS.items()}
+        accepted["offline"] = offline_plan(requests, kept, gpus, cells)
         self.peers = {name: self._volume(these) / self.oracle for name, these in accepted.items()}
         self.first_fit_shares = self._shares(accepted["first_fit"])
         planner = plan_of(requests, gpus, cells)
