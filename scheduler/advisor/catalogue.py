@@ -15,7 +15,7 @@ from scheduler.advisor import rules_waiting as waiting
 from scheduler.advisor import rules_work as work
 from scheduler.advisor.findings import Seen
 from scheduler.advisor.recording import Recording
-from scheduler.advisor.view import View
+from scheduler.advisor.view import ACTIVITY, View
 
 
 class Tier(IntEnum):
@@ -64,8 +64,8 @@ RULES = (
          run=_any_seconds(unused.no_process), silences=NOT_USED),
     Rule("idle_held", Tier.UNUSED, ("shut_kernel", "short", "small_first", "idle_rule"),
          run=_any_seconds(unused.idle_held), silences=NOT_USED),
-    Rule("unused_gpu", Tier.UNUSED, ("launch", "visible", "fewer", "mig_each"), (BUSY, HELD), phase=unused.unused_gpu,
-         silences=frozenset({"straggler", "comm_bound", "slice_too_big"})),
+    Rule("unused_gpu", Tier.UNUSED, ("launch", "visible", "fewer", "mig_each"), (ACTIVITY, HELD),
+         phase=unused.unused_gpu, silences=frozenset({"straggler", "comm_bound", "slice_too_big"})),
     Rule("input_cpu", Tier.USE, ("workers", "cpu_rebook", "less_work", "tf_data", "not_too_many"), (BUSY,),
          phase=waiting.input_cpu, silences=frozenset({"slice_too_big", "host_bound"})),
     Rule("input_storage", Tier.USE, ("local_copy", "pack", "larger_reads", "cache", "near"),

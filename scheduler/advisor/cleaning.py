@@ -49,8 +49,11 @@ def _frozen(values: np.ndarray) -> np.ndarray:
 
 
 def _zeros_that_lie(rank: Series, cpu_limit: float | None, mig: bool) -> np.ndarray:
-    """Seconds in which all activity is 0 though the board draws power. On a slice the power may be the neighbours', so
-    there the container must be at work as well. A GPU that holds nothing is idle, whatever its neighbours do."""
+    """A minute and more in which all activity is 0 though the board draws power.
+
+    On a slice the power may be the neighbours', so there the container must be at work as well. A GPU that holds
+    nothing is idle, whatever its neighbours do.
+    """
     limit = LIMITS["suspect"]
     seconds = len(next(iter(rank.values())))
     missing = np.full(seconds, np.nan)
@@ -60,4 +63,9 @@ def _zeros_that_lie(rank: Series, cpu_limit: float | None, mig: bool) -> np.ndar
     if mig:
         cores = rank.get("cpu_util_of_limit", missing) * (cpu_limit or np.nan)
         suspect &= cores > limit["cores_least"]
-    return suspect & holds
+    lying = np.zeros(seconds, dtype=bool)
+    nothing = np.nan_to_num(rank.get("gr_active", rank.get("sm_active", missing)), nan=1.0) == 0
+    for start, end in runs_of(nothing):
+        if end - start >= limit["frozen_seconds"] and (suspect & holds)[start:end].mean() > 0.5:
+            lying[start:end] = True
+    return lying

@@ -12,7 +12,7 @@ from scheduler.advisor.limits import LIMITS
 from scheduler.advisor.phases import phases, steady
 from scheduler.advisor.recording import Recording
 from scheduler.advisor.rules_waiting import still_share
-from scheduler.advisor.view import View
+from scheduler.advisor.view import ACTIVITY, View
 
 FINDINGS_MOST = 3
 CURRENT_WITHIN_SECONDS = 60
@@ -68,7 +68,7 @@ def _ask(rule: Rule, recording: Recording, counts: np.ndarray, views: list[View]
     found, lacks = [], set()
     for view in views:
         if unknown := [name for name in rule.needs if not view.knows(name)]:
-            lacks |= set(unknown)
+            lacks |= {"gr_active" if name == ACTIVITY else name for name in unknown}
         elif not _is_persons_pause(rule, view) and (seen := look(view)):
             found.append(Held(rule, replace(seen, spans=seen.spans or (view.span,)), view.coverage(*rule.needs)))
     return ([_together(found)] if found else []), tuple(sorted(lacks))
@@ -108,11 +108,12 @@ def _finding(held: Held, recording: Recording, counts: np.ndarray) -> Finding:
     steps = (*seen.steps_first, *(step for step in rule.steps if step not in seen.steps_first))
     return Finding(
         rule=rule.name,
-        confidence=round(_confidence(held), 3),
+        confidence=round(float(_confidence(held)), 3),
         params=seen.params,
         steps=steps,
         evidence=tuple(
-            Evidence(test.series, round(test.value, 4), ">=" if test.least else "<", test.limit) for test in seen.tests
+            Evidence(test.series, round(float(test.value), 4), ">=" if test.least else "<", test.limit)
+            for test in seen.tests
         ),
         spans=seen.spans,
         current=seen.spans[-1][1] >= recording.seconds - CURRENT_WITHIN_SECONDS,

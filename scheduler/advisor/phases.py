@@ -10,10 +10,11 @@ import numpy as np
 from scheduler.advisor.limits import LIMITS
 from scheduler.advisor.recording import Recording, blocks_of, mean_of, runs_of
 
-LEVELS = (
-    "gr_active", "sm_active", "tensor_active", "dram_active", "fp64_active", "fp32_active", "cpu_util_of_limit",
-    "io_wait",
-)  # fmt: skip
+# Each on a scale on which a tenth is little and a half is much.
+LEVELS = {
+    "gr_active": 1.0, "sm_active": 1.0, "tensor_active": 1.0, "dram_active": 1.0, "fp64_active": 1.0,
+    "fp32_active": 1.0, "cpu_util_of_limit": 1.0, "io_wait": 1.0, "pcie_rx_mib_s": 1 / 8192,
+}  # fmt: skip
 
 
 def steady(recording: Recording) -> np.ndarray:
@@ -50,9 +51,9 @@ def phases(recording: Recording, counts: np.ndarray) -> list[tuple[int, int]]:
     """Half-open ranges of seconds. A block at either side of a change belongs to nobody."""
     size = LIMITS["phases"]["block_seconds"]
     levels = []
-    for name in LEVELS:
+    for name, scale in LEVELS.items():
         series = [np.where(counts, recording.series(name, rank), np.nan) for rank in range(len(recording.ranks))]
-        levels.append(blocks_of(mean_of(series), size))
+        levels.append(blocks_of(mean_of(series), size) * scale)
         if len(series) > 1 and name in ("gr_active", "sm_active"):
             levels += [blocks_of(one, size) for one in series]
     table = np.stack(levels)
@@ -69,9 +70,10 @@ def phases(recording: Recording, counts: np.ndarray) -> list[tuple[int, int]]:
 def _cuts(table: np.ndarray, first: int, last: int) -> list[int]:
     limit = LIMITS["phases"]
     least = limit["blocks_least"]
+    reach = limit["blocks_compared"]
     best, where = 0.0, 0
     for at in range(first + least, last - least + 1):
-        strength = _strength(table[:, first:at], table[:, at:last])
+        strength = _strength(table[:, max(first, at - reach) : at], table[:, at : min(last, at + reach)])
         if strength > best:
             best, where = strength, at
     if best < limit["t_least"]:
@@ -89,7 +91,8 @@ def _strength(left: np.ndarray, right: np.ndarray) -> float:
         n.append(count)
         means.append(mean)
         variances.append((np.where(known, side - mean[:, None], 0) ** 2).sum(1))
-    enough = (n[0] >= 6) & (n[1] >= 6)
+    least = LIMITS["phases"]["blocks_least"]
+    enough = (n[0] >= least) & (n[1] >= least)
     far = np.abs(means[0] - means[1])
     pooled = np.sqrt((variances[0] + variances[1]) / np.maximum(n[0] + n[1] - 2, 1))
     t = far / np.maximum(pooled, 0.02) * np.sqrt(n[0] * n[1] / np.maximum(n[0] + n[1], 1))

@@ -30,10 +30,10 @@ def _throttled(recording: Recording, counts: np.ndarray, rank: int) -> Seen | No
     seconds = np.flatnonzero(slowed)
     span = (int(seconds[0]), int(seconds[-1]) + 1)
     share = float(slowed[span[0] : span[1]].sum() / max(known[span[0] : span[1]].sum(), 1))
-    whole = float(slowed.sum() / known.sum())
     lower = float(np.median(clock[slowed])) / usual
     tests = [
-        at_least("clock_event_share", whole, limit["share_least"]),
+        at_least("clock_event_share", share, limit["share_least"]),
+        at_least("clock_event_seconds", float(slowed.sum()), limit["seconds_least"]),
         below("sm_clock_of_usual", lower, limit["clock_most"]),
     ]
     params: dict[str, Param] = {"percent": percent(1 - lower), "share": percent(share), "why": _why(reasons[slowed])}

@@ -5,7 +5,7 @@ import numpy as np
 from scheduler.advisor.findings import Seen, Test, at_least, below, percent, rounded, seen
 from scheduler.advisor.limits import LIMITS
 from scheduler.advisor.recording import Recording, blocks_of, runs_of
-from scheduler.advisor.view import View
+from scheduler.advisor.view import ACTIVITY, View
 
 BLOCK_SECONDS = 10
 
@@ -102,16 +102,16 @@ def unused_gpu(view: View) -> Seen | None:
     """Judged by the mean: contexts and monitors blip."""
     limit = LIMITS["unused_gpu"]
     ranks = view.all_ranks
-    if len(ranks) < 2 or not view.knows_of_each("gr_active") or not view.knows_of_each("mem_used_frac"):
+    if len(ranks) < 2 or not view.knows_of_each(ACTIVITY) or not view.knows_of_each("mem_used_frac"):
         return None
-    busy = [view.mean("gr_active", rank) for rank in ranks]
+    busy = [view.mean(ACTIVITY, rank) for rank in ranks]
     held = [view.mean("mem_used_frac", rank) for rank in ranks]
     idle = [r for r in ranks if busy[r] < limit["activity_most"] and held[r] < limit["memory_most"]]
     if not idle:
         return None
     tests = [
-        below("gr_active", max(busy[rank] for rank in idle), limit["activity_most"]),
+        below(ACTIVITY, max(busy[rank] for rank in idle), limit["activity_most"]),
         below("mem_used_frac", max(held[rank] for rank in idle), limit["memory_most"]),
-        at_least("gr_active", max(busy), limit["other_activity_least"]),
+        at_least(ACTIVITY, max(busy), limit["other_activity_least"]),
     ]
     return seen(tests, {"unused": len(idle), "gpus": len(ranks)}, rank=idle[0])

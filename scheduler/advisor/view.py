@@ -8,6 +8,8 @@ import numpy as np
 from scheduler.advisor.limits import LIMITS
 from scheduler.advisor.recording import Lease, Recording, mean_of
 
+# Whether anything ran: SM activity stands in where kernels are not measured. As it covers less, it is never "busy".
+ACTIVITY = "activity"
 HOST = (
     "cpu_util_of_limit",
     "cpu_throttled_frac",
@@ -43,7 +45,7 @@ class View:
     def used_ranks(self) -> tuple[int, ...]:
         """Those that do anything, or all where none does."""
         least = LIMITS["unused_gpu"]["activity_most"]
-        used = [rank for rank in self.all_ranks if not self._rank_mean("gr_active", rank) < least]
+        used = [rank for rank in self.all_ranks if not self._rank_mean(ACTIVITY, rank) < least]
         return tuple(used) if used else self.all_ranks
 
     @property
@@ -57,7 +59,7 @@ class View:
         ranks = self.used_ranks if rank is None else (rank,)
         part = slice(self.start, self.end)
         arrays = [self.recording.series(name, one)[part] for one in ranks]
-        if name == "gr_active":
+        if name == ACTIVITY:
             arrays = [self.recording.activity(one)[part] for one in ranks]
         return np.where(self.counts[part], mean_of(arrays), np.nan)
 
@@ -71,7 +73,7 @@ class View:
         return _mean(self.values(name, rank))
 
     def _rank_mean(self, name: str, rank: int) -> float:
-        values = self.recording.activity(rank) if name == "gr_active" else self.recording.series(name, rank)
+        values = self.recording.activity(rank) if name == ACTIVITY else self.recording.series(name, rank)
         return _mean(np.where(self.counts, values, np.nan)[self.start : self.end])
 
     def _is_enough(self, values: np.ndarray) -> bool:

@@ -50,6 +50,7 @@ BENCHMARKS = {
         "tests.bench.placement.headline", "H1: allocated slice-time at load 1.1", ("mix", "load", "gpus")
     ),
     "web": Benchmark("tests.bench.web.run", "W1: pages and API over the made-up year", needs_servers=True),
+    "advisor": Benchmark("tests.bench.advisor.run", "The advisor on labelled recordings", ("traces",)),
     "calendar": Benchmark(
         "tests.bench.calendar.run", "P3: reservations on a calendar, with late binding", ("mix", "load", "gpus")
     ),

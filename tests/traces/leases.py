@@ -1,6 +1,7 @@
 """One labelled lease: its samples at 1 Hz, a table a rank, and the truth about it. The same seed gives the same."""
 
 import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,9 +40,9 @@ class Lease:
     truth: dict[str, Any]
 
 
-def lease(cause: str, index: int, seconds: int, seed: int) -> Lease:
+def lease(cause: str, index: int, seconds: int, seed: int, causes: Mapping[str, Callable] = CAUSES) -> Lease:
     rng = np.random.default_rng(zlib.crc32(f"{seed}/{cause}/{index}".encode()))
-    spec = CAUSES[cause](rng)
+    spec = causes[cause](rng)
     gpu = str(rng.choice(list(GPUS)))
     loops, profiles = spec["ranks"], GPUS[gpu][4]
     want = spec.get("profile") or (
