@@ -40,7 +40,9 @@ def parse(arguments: list[str]) -> tuple[str, Options]:
     for name, benchmark in BENCHMARKS.items():
         one = names.add_parser(name, help=benchmark.what, allow_abbrev=False)
         one.add_argument("--seed", type=int, default=1, metavar="N", help="the first of five seeds")
-        one.add_argument("--quick", action="store_true", help="one seed, and less of everything")
+        form = one.add_mutually_exclusive_group()
+        form.add_argument("--quick", action="store_true", help="one seed, and less of everything")
+        form.add_argument("--full", dest="quick", action="store_false", help="five seeds, as without either")
         for option in benchmark.options:
             one.add_argument(f"--{option}", **OPTIONS[option])
     every = names.add_parser(EVERY, help="each of them in its quick form", allow_abbrev=False)

@@ -14,11 +14,21 @@ def test_each_benchmark_takes_a_seed_and_its_quick_form():
         found, options = parse([name, "--seed", "7", "--quick"])
         assert (found, options.seed, options.quick, list(options.seeds)) == (name, 7, True, [7])
     assert list(parse(["web", "--seed", "3"])[1].seeds) == [3, 4, 5, 6, 7]
+    assert not parse(["web", "--full"])[1].quick
     assert parse(["all"])[1].quick
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["nonsense"], ["web", "--load", "1.1"], ["web", "--qui"], ["booking", "more"], ["all", "--quick"]]
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["web", "--load", "1.1"],
+        ["web", "--qui"],
+        ["web", "--full", "--quick"],
+        ["booking", "more"],
+        ["all", "--quick"],
+    ],
 )
 def test_what_a_benchmark_does_not_know_is_an_error(arguments, capsys):
     with pytest.raises(SystemExit) as ended:

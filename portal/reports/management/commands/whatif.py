@@ -88,7 +88,8 @@ def _row(pool: Pool, there: PoolFleet, policy: str, asks_on: AsksOn, options: di
     fleet = there.fleet
     outcome = replay(asks_on(there), fleet, POLICIES[policy](fleet), options["patience"] * HOUR_SECONDS)
     nodes = ngettext("%(count)s node", "%(count)s nodes", there.nodes) % {"count": there.nodes}
-    return [pool.name, f"{nodes}, {len(fleet.gpus)} × {there.model}", policy, *_figures(outcome)]
+    told = _("%(nodes)s, %(gpus)d × %(model)s") % {"nodes": nodes, "gpus": len(fleet.gpus), "model": there.model}
+    return [pool.name, told, policy, *_figures(outcome)]
 
 
 def _head() -> list[str]:
