@@ -89,6 +89,7 @@ def _welcome(stack: Stack, seconds: float) -> None:
     for account in stack.accounts:
         tell(f"  {account['email']:<28} {account['what']}")
     tell(f"  password for all: {stack.password}\n")
+    tell("Begin as rosa: Home, Reserve now. Then lin answers a question, ada looks at Fleet and cordons a node.\n")
     if not os.environ.get("EMAIL_HOST"):
         tell(f"E-mails are files in {HOME / 'mail'}.")
     tell(f"Ctrl-C stops everything; the data stays in {HOME} (make demo-reset forgets it).")

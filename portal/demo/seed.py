@@ -30,7 +30,12 @@ def seed_organisation(password: str) -> list[dict[str, str]]:
         _person(person, tenants[person.tenant], encoded)
     for position, kind in enumerate(KINDS):
         _template(kind, tenants[ROOT.name], position)
-    return [{"email": person.email, "what": f"{person.role.value} of {person.tenant}"} for person in PEOPLE]
+    return [{"email": person.email, "what": _said(person)} for person in PEOPLE]
+
+
+def _said(person: Person) -> str:
+    reads = "" if person.language == "en" else "; reads Chinese, as the foot of the menu can change"
+    return f"{person.role.value} of {person.tenant}{reads}"
 
 
 def _pools_wanted() -> dict[str, tuple[str, bool]]:

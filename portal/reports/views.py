@@ -25,6 +25,7 @@ from portal.tenants.models import Tenant
 
 MOST_IDLE = 3
 LAST_RUN = 8
+JUST_BEGUN = dt.timedelta(days=3)
 SORTS = {
     "member": lambda row: row.label.casefold(),
     "reserved": lambda row: -row.figures.reserved,
@@ -56,6 +57,7 @@ def usage(request: HttpRequest) -> HttpResponse:
     context = {"tenant": tenant, "span": span, "asked": asked, "refusal": refusal, "choices": Choice}
     context["here"] = urlencode({"tenant": tenant.pk, "period": span.choice, "from": span.first, "to": span.last})
     context |= _shown(found, span, sort if sort in SORTS else "reserved", now)
+    context["just_begun"] = span.choice == Choice.THIS_MONTH and now - span.since < JUST_BEGUN and not refusal
     context["budgets"] = _tightest_first(budget_statuses(tenant, now, paced=True))
     return render(request, "usage/page.html", context, status=422 if refusal else 200)
 

@@ -240,3 +240,12 @@ def test_home_counts_what_waits_apart_and_shows_what_the_readers_own_tenant_hold
     rail = page.get("/rail/").content.decode()
     assert f"{org[1].name} holds" in rail and f"{org[0].name} in all: 2 of 500" in rail
     assert page.get("/rail/").context["holding"].held == 1
+
+
+def test_a_stranger_at_an_address_that_is_none_is_led_to_sign_in_without_a_menu(page):
+    mine = page.get("/nowhere/")
+    assert mine.status_code == 404 and "Main" in mine.content.decode()
+    gone = Client().get("/nowhere/")
+    assert gone.status_code == 404
+    body = gone.content.decode()
+    assert 'href="/sign-in/?next=/nowhere/"' in body and 'href="/timeline/"' not in body

@@ -11,6 +11,7 @@ import pytest
 from django.utils import timezone
 
 from portal.live.models import UseBucket
+from portal.reports import views
 from portal.reports.figures import MS, total
 from portal.reports.periods import Choice, Span, period_of
 from portal.reports.usage import usage_of
@@ -218,4 +219,11 @@ def test_what_was_released_is_listed_with_its_seconds_and_its_own_page_adds_up(c
     assert lease.reservation.number.split("-")[1] in body and ">155<" in body
     assert "the ledger holds 155 slice-seconds" in body
     shown = client.get(f"/reservations/{lease.reservation.number}/").content.decode()
-    assert "0.04 slice-h (155 slice-seconds)" in shown and "1.96 slice-h" in shown and "So far" not in shown
+    assert "<dd>155</dd>" in shown and "0.04 slice-h" in shown and "1.96 slice-h" in shown and "So far" not in shown
+
+
+def test_in_the_first_days_of_a_month_the_last_one_is_offered(client, org, monkeypatch):
+    client.force_login(make_user(tenant=org[1]))
+    monkeypatch.setattr(views, "JUST_BEGUN", dt.timedelta(days=40))
+    assert "Show last month" in client.get("/usage/").content.decode()
+    assert "Show last month" not in client.get("/usage/", {"period": "last-month"}).content.decode()

@@ -76,7 +76,7 @@ def test_the_canvas_is_one_stop_that_arrows_walk(visitors: Visitors):
 def test_a_quota_is_edited_in_its_row_and_escape_gives_it_back(visitors: Visitors):
     with visitors.page("ada") as page:
         page.goto("/tenants/")
-        value = page.get_by_role("link", name=re.compile(r"^Limit for robotics: "))
+        value = page.get_by_role("link", name=re.compile(r"^Limit for teaching: "))
         words = value.get_attribute("aria-label")
         value.focus()
         page.keyboard.press("Enter")
