@@ -63,6 +63,7 @@ class GpuFact(msgspec.Struct, frozen=True):
     """One device. ``memory_slices`` is the height of its canvas: 8 on 7g parts and on GPUs without MIG, 4 on an A30.
 
     ``measured``: its driver tells how busy what is leased of it is; None from an agent that does not say.
+    ``links``: by the other GPU's UUID, NV4 for four NVLinks, else PIX, PXB, PHB, NODE, SYS; absent if unknown.
     """
 
     uuid: Name
@@ -78,6 +79,7 @@ class GpuFact(msgspec.Struct, frozen=True):
     healthy: bool = True
     fault: Text = ""
     measured: bool | None = None
+    links: Annotated[dict[Name, Name], Meta(max_length=64)] | None = None
 
 
 class PresentSlice(msgspec.Struct, frozen=True):

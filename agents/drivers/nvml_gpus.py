@@ -9,6 +9,7 @@ import pynvml
 from agents.drivers.contract import DriverError
 from agents.drivers.nvml_errors import as_driver_error
 from agents.drivers.nvml_metrics import tells_utilization
+from agents.drivers.nvml_links import Links, read_links
 from agents.drivers.nvml_profiles import MIB, InstanceShape, read_shapes, whole_profile
 from agents.protocol import GpuFact
 
@@ -26,6 +27,7 @@ class GpuRegister:
         self._facts: dict[str, GpuFact] = {}
         self._shapes: dict[tuple[str, bool], tuple[InstanceShape, ...]] = {}
         self._measured: dict[tuple[str, bool], bool] = {}
+        self._links: Links = {}
 
     def read(self) -> tuple[GpuFact, ...]:
         """Every device. One that was seen before and cannot be read now is not healthy and keeps its last facts; one
@@ -41,6 +43,7 @@ class GpuRegister:
                 trouble[index] = error
             else:
                 seen[fact.uuid] = fact
+        seen = self._with_links(seen)
         for uuid, known in self._facts.items():
             if uuid not in seen:
                 cause = trouble.pop(known.index, None)
@@ -96,6 +99,15 @@ class GpuRegister:
         if key not in self._measured:
             self._measured[key] = tells_utilization(handle, enabled)
         return self._measured[key]
+
+    def _with_links(self, seen: dict[str, GpuFact]) -> dict[str, GpuFact]:
+        """Asked anew when other GPUs can be read than before: hundreds of calls, of what a machine is built like."""
+        if seen.keys() != self._links.keys():
+            try:
+                self._links = read_links(list(seen))
+            except pynvml.NVMLError as error:
+                log.warning("how the GPUs are linked cannot be read: %s", error)
+        return {uuid: msgspec.structs.replace(fact, links=self._links.get(uuid)) for uuid, fact in seen.items()}
 
     def _shapes_of(self, handle: Any, uuid: str, enabled: bool, memory_bytes: int) -> tuple[InstanceShape, ...]:
         """Asked once for each mode: what a board offers changes only with the driver."""

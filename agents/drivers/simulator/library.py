@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pynvml
 
-from agents.drivers.simulator import symbols_compute, symbols_device, symbols_instance, symbols_watching
+from agents.drivers.simulator import symbols_compute, symbols_device, symbols_instance, symbols_links, symbols_watching
 from agents.drivers.simulator.arguments import Refusal, number
 from agents.drivers.simulator.models import GpuModel
 from agents.drivers.simulator.session import Session
@@ -21,6 +21,7 @@ SYMBOLS: dict[str, Callable[..., None]] = {
     **symbols_device.SYMBOLS,
     **symbols_instance.SYMBOLS,
     **symbols_compute.SYMBOLS,
+    **symbols_links.SYMBOLS,
     **symbols_watching.SYMBOLS,
 }
 _WITHOUT_INIT = ("nvmlInitWithFlags", "nvmlInit_v2")

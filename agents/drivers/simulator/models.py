@@ -2,8 +2,10 @@
 
 import functools
 from pathlib import Path
+from typing import Literal
 
 import msgspec
+import pynvml
 
 FOLDER = Path(__file__).parent / "models"
 
@@ -63,6 +65,20 @@ class Board(msgspec.Struct, frozen=True):
     source: str
 
 
+class Ways(msgspec.Struct, frozen=True):
+    """How GPUs of one model are joined in a machine. ``nvlinks`` of a GPU end at switches that join all, or at the
+    ``pair`` (0 and 1, 2 and 3 and so on); ``pcie`` gives NVML's level for GPUs within the same block of so many."""
+
+    nvlinks: int
+    nvlinks_end_at: Literal["", "switch", "pair"]
+    pcie: tuple[tuple[int, int], ...]
+    source: str
+
+    def level(self, one: int, other: int) -> int:
+        within = (level for block, level in self.pcie if one // block == other // block)
+        return next(within, pynvml.NVML_TOPOLOGY_SYSTEM)
+
+
 class GpuModel(msgspec.Struct, frozen=True, kw_only=True):
     """A GPU model; without profiles it has no MIG."""
 
@@ -78,6 +94,7 @@ class GpuModel(msgspec.Struct, frozen=True, kw_only=True):
     gpm: bool
     pci_device_id: int
     board: Board
+    ways: Ways
     profiles: tuple[InstanceProfile, ...]
 
     def by_id(self, profile_id: int) -> InstanceProfile | None:

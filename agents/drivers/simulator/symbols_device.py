@@ -99,10 +99,14 @@ def device_index(session: Session, handle: Any, reference: Any) -> None:
 
 def pci_info(session: Session, handle: Any, reference: Any) -> None:
     gpu, info = session.gpu(handle), target(reference)
-    domain, bus, slot = gpu.pci_bus_id.split(":")
-    info.domain, info.bus, info.device = int(domain, 16), int(bus, 16), int(slot.split(".")[0], 16)
+    write_pci(info, gpu.pci_bus_id)
     info.pciDeviceId = session.model(gpu).pci_device_id
-    info.busId, info.busIdLegacy = gpu.pci_bus_id, gpu.pci_bus_id[4:]
+
+
+def write_pci(info: Any, bus_id: str) -> None:
+    domain, bus, slot = bus_id.split(":")
+    info.domain, info.bus, info.device = int(domain, 16), int(bus, 16), int(slot.split(".")[0], 16)
+    info.busId, info.busIdLegacy = bus_id, bus_id[4:]
 
 
 def memory_info(session: Session, handle: Any, reference: Any) -> None:
