@@ -19,6 +19,7 @@ from scheduler.placement.geometry import GpuView, Held, Shape, Window, span_mask
 from scheduler.placement.register import Register
 from scheduler.placement.span_tables import SpanTable
 from scheduler.placement.timeline import DAY_SECONDS, Timeline
+from scheduler.placement.topology import NOTHING_KNOWN
 
 Masks = NDArray[np.unsignedinteger[Any]]
 HORIZON_SECONDS = 31 * DAY_SECONDS
@@ -67,6 +68,7 @@ class Calendar:
         self.slices = slices
         self.position = {gpu_id: position for position, (gpu_id, _node, _index) in enumerate(self.gpus)}
         self.rows: dict[int, Row] = {}
+        self.topology = NOTHING_KNOWN
         self.cells = Timeline(len(self.gpus), slices, origin, cell_seconds, horizon_seconds)
         # What the shapes do that were asked for last.
         self.shapes: tuple[Shape, ...] = ()

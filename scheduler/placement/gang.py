@@ -14,15 +14,22 @@ from scheduler.placement.geometry import (
     taken_mask,
 )
 from scheduler.placement.scores import PULL_PER_GPU, GpuScore, shapes_by_geometry
+from scheduler.placement.topology import NOTHING_KNOWN, Topology
+from scheduler.placement.whole import FreeGpu, whole_gpus
 
 
 def place_gang(
-    shape: Shape, ranks: int, gpus: Iterable[GpuView], window: Window, shapes: Iterable[Shape] = ()
+    shape: Shape,
+    ranks: int,
+    gpus: Iterable[GpuView],
+    window: Window,
+    shapes: Iterable[Shape] = (),
+    topology: Topology = NOTHING_KNOWN,
 ) -> tuple[Placement, ...]:
     """One placement a rank for the whole window, or () exactly when the ranks do not fit.
 
     ``shapes`` are all shapes of the pool: what later reservations may want. The same input gives the same answer, in
-    whatever order the GPUs come.
+    whatever order the GPUs come. Whole GPUs are taken as near each other as ``topology`` tells.
     """
     in_order = sorted(gpus, key=lambda gpu: (gpu.node_id, gpu.index, gpu.gpu_id))
     known = shapes_by_geometry([*shapes, shape])
@@ -36,9 +43,8 @@ def place_gang(
     if ranks < 1 or sum(candidate.room for candidate in open_gpus) < ranks:
         return ()
     if all(shape.size == candidate.gpu.slices for candidate in open_gpus):
-        chosen = _whole_gpus(ranks, open_gpus)
-    else:
-        chosen = _spans(ranks, open_gpus)
+        return _whole_gpus(shape, ranks, open_gpus, topology)
+    chosen = _spans(ranks, open_gpus)
     chosen.sort(key=lambda pair: (pair[0].node_id, pair[0].index, pair[0].gpu_id, pair[1]))
     return tuple(Placement(rank, gpu.gpu_id, start, start + shape.size) for rank, (gpu, start) in enumerate(chosen))
 
@@ -96,20 +102,12 @@ def _spans(ranks: int, open_gpus: list[_OpenGpu]) -> list[tuple[GpuView, int]]:
     return chosen
 
 
-def _whole_gpus(ranks: int, open_gpus: list[_OpenGpu]) -> list[tuple[GpuView, int]]:
-    """As few nodes as possible: the fullest node that takes all that is left, else the emptiest one and so on."""
-    nodes: dict[int, list[_OpenGpu]] = {}
-    for candidate in open_gpus:
-        nodes.setdefault(candidate.gpu.node_id, []).append(candidate)
-    chosen: list[tuple[GpuView, int]] = []
-    while len(chosen) < ranks:
-        left = ranks - len(chosen)
-        enough = [node for node, free in nodes.items() if len(free) >= left]
-        if enough:
-            node = min(enough, key=lambda node: (len(nodes[node]), node))
-        else:
-            node = max(nodes, key=lambda node: (len(nodes[node]), -node))
-        free = nodes.pop(node)
-        free.sort(key=lambda candidate: (*candidate.choose(0), candidate.gpu.index, candidate.gpu.gpu_id))
-        chosen += [(candidate.gpu, candidate.choose(0)[1]) for candidate in free[:left]]
-    return chosen
+def _whole_gpus(shape: Shape, ranks: int, open_gpus: list[_OpenGpu], topology: Topology) -> tuple[Placement, ...]:
+    by_id = {candidate.gpu.gpu_id: candidate for candidate in open_gpus}
+    free = (FreeGpu(one.gpu.gpu_id, one.gpu.node_id, one.gpu.index) for one in open_gpus)
+    chosen = whole_gpus(ranks, free, topology, lambda gpu: by_id[gpu.gpu_id].choose(0)[0])
+    starts = (by_id[gpu.gpu_id].choose(0)[1] for gpu in chosen)
+    return tuple(
+        Placement(rank, gpu.gpu_id, start, start + shape.size)
+        for rank, (gpu, start) in enumerate(zip(chosen, starts, strict=True))
+    )

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.placement.calendar import Calendar
-from scheduler.placement.gang import place_gang
 from scheduler.placement.geometry import Placement, Shape, Window, room, taken_mask
+from scheduler.placement.scores import GpuScore, shapes_by_geometry
 from scheduler.placement.span_tables import SpanTable, span_table
 from scheduler.placement.timeline import Masks
+from scheduler.placement.whole import FreeGpu, whole_gpus
 
 # A glance goes to the first GPUs with room; those that it ranks first are looked into, at so many moments of time.
 CANDIDATES_MOST = 256
@@ -48,13 +49,25 @@ def place(
     if ranks < 1 or int(board.room.sum()) < ranks:
         return ()
     if ranks > 1 and shape.size == calendar.slices:
-        free = (calendar.view(calendar.gpus[position][0], window) for position in np.flatnonzero(board.room))
-        return place_gang(shape, ranks, free, window, board.table_shapes)
+        return _whole(shape, ranks, board, without)
     chosen = sorted(board.take_best(ranks - done) for done in range(ranks))
     return tuple(
         Placement(rank, calendar.gpus[position][0], start, start + shape.size)
         for rank, (position, start) in enumerate(chosen)
     )
+
+
+def _whole(shape: Shape, ranks: int, board: "Board", without: Collection[int]) -> tuple[Placement, ...]:
+    """Whole GPUs as near each other as the calendar's topology tells; of those as near, where leases meet in time."""
+    calendar, window = board.calendar, board.window
+    known, start = shapes_by_geometry(board.table_shapes), shape.starts[0]
+
+    def score(gpu: FreeGpu) -> float:
+        return GpuScore(calendar.view(gpu.gpu_id, window, without=without), window, known, 0).of(start, shape.size)
+
+    free = (FreeGpu(*calendar.gpus[position]) for position in np.flatnonzero(board.room).tolist())
+    chosen = whole_gpus(ranks, free, calendar.topology, score)
+    return tuple(Placement(rank, gpu.gpu_id, start, start + shape.size) for rank, gpu in enumerate(chosen))
 
 
 def glance(shape: Shape, calendar: Calendar, window: Window, shapes: tuple[Shape, ...]) -> tuple[Placement, ...] | None:
