@@ -61,10 +61,8 @@ class ProfileFact(msgspec.Struct, frozen=True):
 
 class GpuFact(msgspec.Struct, frozen=True):
     """One device. ``memory_slices`` is the height of its canvas: 8 on 7g parts and on GPUs without MIG, 4 on an A30.
-
     ``measured``: its driver tells how busy what is leased of it is; None from an agent that does not say.
-    ``links``: by the other GPU's UUID, NV4 for four NVLinks, else PIX, PXB, PHB, NODE, SYS; absent if unknown.
-    """
+    ``links``: by the other GPU's UUID, NV4 for four NVLinks, else PIX, PXB, PHB, NODE, SYS; absent if unknown."""
 
     uuid: Name
     index: Small

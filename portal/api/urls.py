@@ -44,6 +44,7 @@ urlpatterns = [
     path(ONE + "accept/", reservations.AcceptView.as_view(), name="api_accept"),
     path(ONE + "decline/", reservations.DeclineView.as_view(), name="api_decline"),
     path(ONE + "log/", reservations.LogView.as_view(), name="api_log"),
+    path("api/v1/nodes/<int:node_id>/rack/", fleet.RackView.as_view(), name="api_node_rack"),
     path("api/v1/nodes/<int:node_id>/state/", maintenance.ServiceView.as_view(), name="api_node_state"),
     path("api/v1/maintenance/", maintenance.MaintenancesView.as_view(), name="api_maintenance"),
     path("api/v1/maintenance/preview/", maintenance.PreviewView.as_view(), name="api_maintenance_preview"),

@@ -92,6 +92,7 @@ ACTIONS: dict[str, Promise] = {
     "node.token": _("Enrolment token made"),
     "node.enrolled": _("Node joined with a new credential"),
     "node.state": _("State of a node set"),
+    "node.rack": _("Rack of a node set"),
     "node.retired": _("Node retired, its credential revoked"),
     "node.written_off": _("Silent node written off"),
     "node.silent": _("Node fell silent"),

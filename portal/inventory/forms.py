@@ -46,6 +46,12 @@ class NodeForm(forms.Form):
     pool = forms.ModelChoiceField(label=_("Pool"), queryset=Pool.objects.all(), required=False)
 
 
+class RackForm(forms.Form):
+    rack = forms.CharField(
+        label=_("Rack or network domain"), max_length=64, required=False,
+        help_text=_("Groups of GPUs are kept within one where they fit."))  # fmt: skip
+
+
 class WeightForm(forms.Form):
     weight = WholeNumber(label=_("Weight"), least=1, most=WEIGHT_MOST)
 

@@ -61,6 +61,14 @@ def gpus_listed(node: Node) -> list[GpuRow]:
     return [GpuRow(gpu, "" if gpu.pool_id else why_no_pool(gpu, node)) for gpu in gpus]
 
 
+def ways_listed(gpus: list[Gpu]) -> list[tuple[int, list[str]]]:
+    """How each GPU that is there reaches each, row by row; "" is unknown. Nothing where nothing is known."""
+    present = [gpu for gpu in gpus if gpu.present]
+    if not any(gpu.links for gpu in present):
+        return []
+    return [(gpu.index, [(gpu.links or {}).get(other.uuid, "") for other in present]) for gpu in present]
+
+
 def why_no_pool(gpu: Gpu, node: Node) -> str:
     """Why no pool took this GPU when its agent reported it. ``node.pool`` must be loaded."""
     wanted = {"model": gpu.model, "mode": mode_word(gpu.mig_enabled)}

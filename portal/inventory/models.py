@@ -51,7 +51,7 @@ class NodeState(models.TextChoices):
 
 class Node(models.Model):
     """A machine with an agent. Its row is the outbox: ``generation`` rises with every change of what it shall do, and
-    until ``observed_generation`` has caught up the sweep keeps pushing.
+    until ``observed_generation`` has caught up the sweep keeps pushing. ``rack``: nodes of one are near each other.
 
     ``by_plan``: it is in maintenance because of a planned one, and returns by itself. ``drain_until``: what still runs
     on a draining node ends then.
@@ -59,6 +59,7 @@ class Node(models.Model):
 
     name = models.CharField(_("name"), max_length=63, unique=True)
     pool = models.ForeignKey(Pool, null=True, on_delete=models.PROTECT, related_name="nodes")
+    rack = models.CharField(max_length=64, blank=True)
     state = models.CharField(max_length=16, choices=NodeState.choices, default=NodeState.READY)
     by_plan = models.BooleanField(default=False)
     drain_until = models.DateTimeField(null=True, blank=True)
@@ -126,6 +127,7 @@ class Gpu(models.Model):
     """A device; ``memory_slices`` is the height of its canvas, ``pool`` None when none fits its model and mode.
 
     ``measured``: its driver tells how busy what is leased of it is; None where the agent does not say.
+    ``links``: words for the ways to other GPUs of the node by UUID, as ``GpuFact`` has them; None is unknown.
     """
 
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="gpus")
@@ -140,6 +142,7 @@ class Gpu(models.Model):
     mig_enabled = models.BooleanField()
     measured = models.BooleanField(null=True)
     pci_bus_id = models.CharField(max_length=64, blank=True)
+    links = models.JSONField(null=True, blank=True)
     state = models.CharField(max_length=16, choices=GpuState.choices, default=GpuState.OK)
     fault = models.CharField(max_length=255, blank=True)
     present = models.BooleanField(default=True)

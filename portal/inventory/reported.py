@@ -84,7 +84,7 @@ def _record_gpu(node: Node, gpu: Gpu | None, fact: GpuFact) -> None:
     gpu.mig_capable, gpu.mig_enabled, gpu.pci_bus_id = fact.mig_capable, fact.mig_enabled, fact.pci_bus_id
     gpu.measured = fact.measured
     gpu.state = GpuState.OK if fact.healthy else GpuState.FAULTY
-    gpu.fault, gpu.present = fact.fault[:255], True
+    gpu.fault, gpu.present, gpu.links = fact.fault[:255], True, fact.links
     if gpu.pool_id is None or moved:
         gpu.pool = _pool_for(node, fact)
     if gpu.pk is None or old != {field.attname: getattr(gpu, field.attname) for field in Gpu._meta.concrete_fields}:

@@ -96,6 +96,22 @@ def set_node_state(*, actor: User | None, node: Node, state: NodeState, drain_un
     return node
 
 
+@transaction.atomic
+def set_node_rack(*, actor: User, node: Node, rack: str) -> Node:
+    """Say where the node stands; "" where nobody knows. Nothing that is booked moves because of it."""
+    node = Node.objects.select_for_update(no_key=True).get(pk=node.pk)
+    if node.state == NodeState.RETIRED:
+        raise InventoryRefused(_("%(node)s is retired. Add it as a new node.") % {"node": node})
+    before, node.rack = node.rack, " ".join(rack.split())
+    if before != node.rack:
+        node.save(update_fields=["rack"])
+        record_change(
+            actor=actor, action="node.rack", subject=node.name, before={"rack": before}, after={"rack": node.rack}
+        )
+        events.tell_everybody_on_commit("node.changed", node=node.pk)
+    return node
+
+
 def begin_planned(nodes: QuerySet[Node]) -> list[Node]:
     """Take into maintenance those that are ready and answer; whatever else an operator wants of a node stays."""
     return _plan_moves(nodes, {"state": NodeState.READY, "by_plan": False}, NodeState.MAINTENANCE)

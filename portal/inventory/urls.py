@@ -10,5 +10,6 @@ urlpatterns = [
     path("nodes/pools/<int:pool_id>/weights/<int:profile_id>/", weight_views.profile_weight, name="profile_weight"),
     path("nodes/<int:node_id>/", views.node_detail, name="node"),
     path("nodes/<int:node_id>/token/", views.node_token, name="node_token"),
+    path("nodes/<int:node_id>/rack/", views.node_rack, name="node_rack"),
     path("nodes/<int:node_id>/retire/", views.node_retire, name="node_retire"),
 ]

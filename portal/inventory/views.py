@@ -16,8 +16,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from portal.accounts.requests import SignedInRequest
 from portal.inventory import enrolment, services
 from portal.inventory.errors import InventoryRefused
-from portal.inventory.forms import NodeForm, PoolForm, PoolLimitsForm, limits_shown
-from portal.inventory.listing import NODES_A_PAGE, SHOWN, gpus_listed, nodes_listed, pools_listed
+from portal.inventory.forms import NodeForm, PoolForm, PoolLimitsForm, RackForm, limits_shown
+from portal.inventory.listing import NODES_A_PAGE, SHOWN, gpus_listed, nodes_listed, pools_listed, ways_listed
 from portal.inventory.models import Node, Pool
 from portal.inventory.weights import weights_listed
 from portal.tenants.selectors import is_platform_admin
@@ -126,12 +126,31 @@ def node_retire(request: SignedInRequest, node_id: int) -> HttpResponse:
     return redirect("nodes")
 
 
-def _node_page(request: SignedInRequest, node_id: int, refusal: str = "") -> HttpResponse:
+@require_POST
+@for_platform_admins
+def node_rack(request: SignedInRequest, node_id: int) -> HttpResponse:
+    node = get_object_or_404(Node, pk=node_id)
+    form = RackForm(request.POST)
+    if not form.is_valid():
+        return _node_page(request, node_id, rack_form=form)
+    try:
+        services.set_node_rack(actor=request.user, node=node, rack=form.cleaned_data["rack"])
+    except InventoryRefused as refusal:
+        return _node_page(request, node_id, str(refusal))
+    return redirect("node", node_id)
+
+
+def _node_page(
+    request: SignedInRequest, node_id: int, refusal: str = "", rack_form: RackForm | None = None
+) -> HttpResponse:
     node = get_object_or_404(Node.objects.select_related("pool"), pk=node_id)
     state, word = SHOWN[node.shown_state]
     gpus = gpus_listed(node)
-    context = {"node": node, "state": state, "word": word, "gpus": gpus, "gpu_count": len(gpus), "refusal": refusal}
-    return render(request, "nodes/node.html", context, status=409 if refusal else 200)
+    context = {"node": node, "state": state, "word": word, "gpus": gpus, "gpu_count": len(gpus), "refusal": refusal,
+               "ways": ways_listed([row.gpu for row in gpus]),
+               "rack_form": rack_form or RackForm(initial={"rack": node.rack})}  # fmt: skip
+    status = 409 if refusal else 422 if rack_form else 200
+    return render(request, "nodes/node.html", context, status=status)
 
 
 def _enrolment_page(request: SignedInRequest, node: Node) -> HttpResponse:

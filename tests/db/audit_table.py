@@ -40,6 +40,7 @@ RECORDS: dict[str, set[str]] = {
     "portal.inventory.services.change_pool": {"pool.changed"},
     "portal.inventory.services.create_node": {"node.created"},
     "portal.inventory.services.set_node_state": {"node.state"},
+    "portal.inventory.services.set_node_rack": {"node.rack"},
     "portal.inventory.enrolment.new_enrolment_token": {"node.token"},
     "portal.inventory.enrolment.enrol": {"node.enrolled"},
     "portal.inventory.enrolment.retire_node": {"node.retired"},

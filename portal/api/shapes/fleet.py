@@ -2,6 +2,7 @@
 
 from rest_framework import serializers
 
+from portal.api.asking import StrictSerializer
 from portal.inventory.models import GpuState, NodeState
 
 
@@ -51,6 +52,10 @@ class GpuShape(serializers.Serializer):
     state = serializers.ChoiceField(choices=GpuState.choices)
     fault = serializers.CharField()
     present = serializers.BooleanField()
+    links = serializers.DictField(
+        child=serializers.CharField(), allow_null=True,
+        help_text="the way to other GPUs of the node, by uuid: NV4 is four NVLinks, else PIX, PXB, PHB, NODE, SYS",
+    )
     slices_held = serializers.IntegerField()
     held = HeldShape(many=True)
 
@@ -59,6 +64,7 @@ class NodeShape(serializers.Serializer):
     id = serializers.IntegerField(source="pk")
     name = serializers.CharField()
     pool = serializers.IntegerField(source="pool_id", allow_null=True)
+    rack = serializers.CharField(help_text="rack or network domain")
     state = serializers.ChoiceField(choices=NodeState.choices)
     shown_state = serializers.CharField()
     silent_since = serializers.DateTimeField(allow_null=True)
@@ -66,3 +72,12 @@ class NodeShape(serializers.Serializer):
     last_seen_at = serializers.DateTimeField(allow_null=True)
     simulated = serializers.BooleanField()
     gpus = GpuShape(many=True)
+
+
+class RackAsked(StrictSerializer):
+    rack = serializers.CharField(max_length=64, allow_blank=True)
+
+
+class RackShape(serializers.Serializer):
+    node = serializers.IntegerField()
+    rack = serializers.CharField()

@@ -1,6 +1,8 @@
 """Pools and nodes: seen by everyone signed in; whose a held slice is, only by those who may see the tenant."""
 
 from django.db.models import Prefetch
+from django.http import Http404
+from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
@@ -8,10 +10,11 @@ from rest_framework.views import APIView
 
 from portal.accounts.requests import SignedInApiRequest
 from portal.api.pages import listed, page_of
-from portal.api.shapes.fleet import NodeShape, PoolShape
+from portal.api.shapes.fleet import NodeShape, PoolShape, RackAsked, RackShape
 from portal.inventory.models import Gpu, Node, NodeState, Pool, Profile
+from portal.inventory.services import set_node_rack
 from portal.reservations.models import LIVE, Lease
-from portal.tenants.selectors import tenants_of
+from portal.tenants.selectors import is_platform_admin, tenants_of
 
 
 class PoolsView(APIView):
@@ -30,6 +33,19 @@ class FleetView(APIView):
         return listed(self, request, nodes, lambda page: NodeShape(with_held(page, seen), many=True).data)
 
 
+class RackView(APIView):
+    @extend_schema(operation_id="set_node_rack", request=RackAsked, responses=RackShape)
+    def post(self, request: SignedInApiRequest, node_id: int) -> Response:
+        """Where the node stands; "" where nobody knows."""
+        if not is_platform_admin(request.user):
+            raise Http404
+        node = get_object_or_404(Node, pk=node_id)
+        asked = RackAsked(data=request.data)
+        asked.is_valid(raise_exception=True)
+        node = set_node_rack(actor=request.user, node=node, rack=asked.validated_data["rack"])
+        return Response(RackShape({"node": node.pk, "rack": node.rack}).data)
+
+
 def with_profiles(pools: list[Pool]) -> list[Pool]:
     """Each pool with its ``profiles``, in one query for all."""
     shapes: dict[tuple[str, bool | None], list[Profile]] = {}
@@ -45,11 +61,12 @@ def with_held(nodes: list[Node], seen: set[int]) -> list[dict]:
 
 
 NODE_FIELDS = (
-    "pk", "name", "pool_id", "state", "shown_state", "silent_since", "degraded_reason", "last_seen_at", "simulated",
+    "pk", "name", "pool_id", "rack", "state", "shown_state", "silent_since", "degraded_reason", "last_seen_at",
+    "simulated",
 )  # fmt: skip
 GPU_FIELDS = (
     "pk", "index", "uuid", "model", "pool_id", "memory_mib", "memory_slices", "compute_slices", "mig_enabled", "state",
-    "fault", "present",
+    "fault", "present", "links",
 )  # fmt: skip
 
 
