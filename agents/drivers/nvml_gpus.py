@@ -8,8 +8,8 @@ import pynvml
 
 from agents.drivers.contract import DriverError
 from agents.drivers.nvml_errors import as_driver_error
-from agents.drivers.nvml_metrics import tells_utilization
 from agents.drivers.nvml_links import Links, read_links
+from agents.drivers.nvml_metrics import tells_utilization
 from agents.drivers.nvml_profiles import MIB, InstanceShape, read_shapes, whole_profile
 from agents.protocol import GpuFact
 

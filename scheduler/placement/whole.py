@@ -3,8 +3,8 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
 
 from scheduler.placement.nearness import spread_over
 from scheduler.placement.topology import Topology, is_by_nvlink
@@ -14,7 +14,8 @@ CHOICES_MOST = 5000
 NODES_LOOKED_AT = 64
 
 
-class FreeGpu(NamedTuple):
+@dataclass(frozen=True, order=True)
+class FreeGpu:
     gpu_id: int
     node_id: int
     index: int
