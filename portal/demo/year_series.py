@@ -1,4 +1,4 @@
-"""Series of the made-up year: of each person the last reservation that was granted is the one date of a series."""
+"""Series of the made-up year: the last reservation that a person was granted in a tenant is the one date of a series."""
 
 import datetime as dt
 import zoneinfo
@@ -16,10 +16,9 @@ GRANTED = (State.CONFIRMED, State.RUNNING, State.ENDED)
 def write_series(rows: Sequence[Reservation], zones: dict[int, str]) -> int:
     """``zones`` are the time zones of tenants. The rule of each series names the very date and hours of its
     reservation, so that both say the same. Returns how many were written."""
-    last_of_owner = {
-        row.owner_id: row for row in sorted(rows, key=lambda row: row.during.lower) if row.state in GRANTED
-    }
-    pairs = [(row, series) for row in last_of_owner.values() if (series := _series(row, zones)) is not None]
+    by_start = sorted(rows, key=lambda row: row.during.lower)
+    last = {(row.owner_id, row.tenant_id): row for row in by_start if row.state in GRANTED}
+    pairs = [(row, series) for row in last.values() if (series := _series(row, zones)) is not None]
     Series.objects.bulk_create(series for _row, series in pairs)
     for row, series in pairs:
         row.series, row.occurrence = series, series.first_date

@@ -14,7 +14,7 @@ from portal.audit.services import record_change
 from portal.inventory.models import Gpu, Pool
 from portal.notices.models import Kind
 from portal.notices.services import notify
-from portal.reservations.models import Approval, LeaseLog, LeaseState, Reservation, State
+from portal.reservations.models import Approval, LeaseLog, LeaseState, Reservation, Series, State
 from portal.tenants.models import Invitation, Role, Tenant
 from tests.factories import (
     HOUR,
@@ -57,6 +57,7 @@ def _ids(tenant: Tenant, lead: User, pool: Pool) -> dict[str, int | str]:
     return {
         "tenant": tenant.pk, "reservation": own.pk, "ended": ended.pk, "pool": pool.pk, "profile": own.profile_id,
         "user": lead.pk, "node": pool.nodes.all()[0].pk,
+        "occurrence": str(Series.objects.latest("pk").first_date),
     }  # fmt: skip
 
 
@@ -87,8 +88,20 @@ def _grow(number: int, tenant: Tenant, lead: User, pool: Pool, gpu: Gpu) -> None
     Reservation.objects.filter(pk=asked.pk).update(
         state=State.REQUESTED, approval=approval, hold_expires_at=now + 8 * HOUR
     )
+    _repeat(runs, person)
     notify(users=[lead], kind=Kind.CONFIRMED, reservation_id=runs.pk, tenant_id=tenant.pk, name="training")
     record_change(actor=person, action="reservation.booked", subject=runs.number, tenant_id=tenant.pk)
+
+
+def _repeat(held: Reservation, also: User) -> None:
+    """A series whose one date so far is this reservation, with somebody on its roster."""
+    series = Series.objects.create(
+        tenant=held.tenant, owner=held.owner, created_by=held.owner, pool=held.pool, profile=held.profile,
+        name="course", rule="FREQ=WEEKLY;COUNT=1", time_zone="UTC", first_date=held.during.lower.date(),
+        opens=dt.time(9), closes=dt.time(10),
+    )  # fmt: skip
+    series.roster.set([also])
+    Reservation.objects.filter(pk=held.pk).update(series=series, occurrence=series.first_date)
 
 
 def queries_of(person: User, url: str) -> int:

@@ -56,12 +56,13 @@ def ids_for(people: Onlookers) -> dict[str, int | str]:
     LeaseLog.objects.get_or_create(lease=ended.leases.all()[0], defaults={"tail": "epoch 1\n" * 2000})
     running = _of_any(own, State.RUNNING, State.CONFIRMED) or ended
     pool = Pool.objects.get(name="H100 MIG")
+    series = Series.objects.filter(owner=people.member, tenant=people.tenant).latest("pk")
     window = (f"{now + dt.timedelta(hours=hours):%Y-%m-%dT%H:%M:%SZ}" for hours in (30, 32))
     return {
         "tenant": people.tenant.pk, "pool": pool.pk, "node": pool.nodes.all()[0].pk, "user": people.member.pk,
         "profile": Profile.objects.filter(gpu_model=pool.gpu_model, name="1g.10gb")[0].pk,
         "reservation": running.pk, "ended": ended.pk,
-        "series": Series.objects.filter(owner=people.member).latest("pk").pk,
+        "series": series.pk, "occurrence": str(series.first_date),
         **dict(zip(("start", "end"), window, strict=True)),
     }  # fmt: skip
 
