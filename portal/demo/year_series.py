@@ -1,4 +1,4 @@
-"""Series of the made-up year: the last reservation that a person was granted in a tenant is the one date of a series."""
+"""Series of the made-up year: of each person and tenant the last reservation granted is the one date of a series."""
 
 import datetime as dt
 import zoneinfo

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, QuerySet, Subquery
 
 from portal.notices.models import UNDELIVERED, Delivery, Notice, NoticePreference
 
@@ -20,9 +20,9 @@ def unread_count(user_id: int) -> int:
     return Notice.objects.filter(user_id=user_id, read_at__isnull=True).order_by()[:UNREAD_MOST].count()
 
 
-def unread_beside(user_field: str) -> Subquery:
-    """The same number as a column of a query that has the person in ``user_field`` anyway; not bounded."""
-    unread = Notice.objects.filter(user_id=OuterRef(user_field), read_at__isnull=True).order_by()
+def unread_beside(user_id: int) -> Subquery:
+    """The same number as a column of any query, found once for all of its rows; not bounded."""
+    unread = Notice.objects.filter(user_id=user_id, read_at__isnull=True).order_by()
     return Subquery(unread.values("user_id").annotate(number=Count("pk")).values("number"))
 
 

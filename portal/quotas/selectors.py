@@ -1,5 +1,7 @@
 """Which quotas and budgets bind a tenant: its own and those of every tenant above it."""
 
+from collections.abc import Collection
+
 from django.db.models import Exists, OuterRef, QuerySet, prefetch_related_objects
 from psycopg2.extras import DateTimeTZRange
 
@@ -18,11 +20,15 @@ def quotas_binding(tenant: Tenant, pool: Pool, during: DateTimeTZRange | None = 
     return with_hours(rows.filter(valid__overlap=during) if during else rows)
 
 
-def with_hours(rows: QuerySet[Quota]) -> list[Quota]:
-    """Root first, each with its tenant, pool and open hours: a second query only where any has such hours."""
+def with_hours(rows: QuerySet[Quota], of: Collection[int] | None = None) -> list[Quota]:
+    """Root first, each with its tenant, pool and open hours: a second query only where any has such hours.
+
+    ``of`` are the tenants whose hours are wanted, where not those of all.
+    """
     rows = rows.select_related("tenant", "pool").order_by("tenant__path", "valid")
     found: list[Quota] = list(rows.annotate(is_timed=Exists(OpenHours.objects.filter(quota=OuterRef("pk")))))
-    prefetch_related_objects([row for row in found if row.is_timed], "hours")  # type: ignore[attr-defined]
+    timed = [row for row in found if row.is_timed]  # type: ignore[attr-defined]
+    prefetch_related_objects([row for row in timed if of is None or row.tenant_id in of], "hours")
     return found
 
 

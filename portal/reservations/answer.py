@@ -120,11 +120,12 @@ def answer_to(
 
 
 def _preview(form: ReserveForm, during: DateTimeTZRange, outlook: Outlook | None, asker: User) -> Preview:
+    """The form offers the tenants in which the asker may book, and takes no other."""
     asked = form.cleaned_data
     image = form.draft.image if form.draft else None
     return preview(
         asked["tenant"], asked["pool"], asked["profile"], asked["ranks"], during, image=image, outlook=outlook,
-        owner=asker)  # fmt: skip
+        owner=asker, known_member=True)  # fmt: skip
 
 
 def _soon(form: ReserveForm, asker: User) -> Outcome:

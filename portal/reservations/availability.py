@@ -17,11 +17,11 @@ from portal.reservations.alternatives import HAS_WAYS_ON, Alternative, alternati
 from portal.reservations.errors import NoCapacity, QuotaExceeded, ReservationRefused, WindowRefused
 from portal.reservations.outlook import WEEK, Outlook, QuotaUse, outlook_around
 from portal.reservations.request import Request
-from portal.reservations.rules import check_member
+from portal.reservations.rules import check_member, no_access
 from portal.reservations.selectors import gpu_views, profiles_of, shape_of, window_of
 from portal.reservations.spending import BudgetStatus
 from portal.reservations.trying import claim_of
-from portal.reservations.whatif import Place, no_access, places_for
+from portal.reservations.whatif import Place, places_for
 from portal.reservations.windows import check_window
 from portal.tenants.models import Tenant
 from scheduler.placement.earliest import counts_at, earliest_start
@@ -93,8 +93,10 @@ def preview(
     image: str | None = None,
     outlook: Outlook | None = None,
     now: dt.datetime | None = None,
+    known_member: bool = False,
 ) -> Preview:
-    """What booking this would answer now. ``owner``: whose right to book is checked too; ``image``: what would run.
+    """What booking this would answer now. ``owner``: whose right to book is checked too, unless it is known already by
+    ``known_member``; ``image``: what would run.
 
     Without an outlook the window alone is read first, a week around it only when place, quota or budget is short.
     """
@@ -104,7 +106,7 @@ def preview(
         tenant, _readable(during, pool, now), now, pool=pool, margin=dt.timedelta(0), owner_id=owner_id
     )
     try:
-        places = _places(near, pool, profile, ranks, during, owner, image)
+        places = _places(near, pool, profile, ranks, during, None if known_member else owner, image)
         return _preview(near, pool, profile, ranks, during, places, None)
     except ReservationRefused as error:
         refusal = error
@@ -239,7 +241,7 @@ def _places(
     if owner is not None:
         check_member(owner, outlook.tenant)
     if pool.pk not in outlook.pools:
-        raise no_access(outlook, pool)
+        raise no_access(outlook.tenant, pool)
     return places_for(outlook, outlook.pools[pool.pk], profile, ranks, during, image)
 
 

@@ -57,9 +57,11 @@ def holdings(leases: QuerySet[Lease]) -> list[Holding]:
 
 
 def would_borrow(outlook: Outlook, pool: Pool, weight: int, during: DateTimeTZRange) -> bool:
-    """As :func:`borrows`, for a request of the outlook's tenant in a pool of it. One query."""
-    shares = shares_of(outlook.tenant, during, _rows(pool))
-    return _exceeds(shares, weight, [one for one in outlook.pools[pool.pk].holdings if not one.borrowed])
+    """As :func:`borrows`, for a request of the outlook's tenant in a pool of it. One query, none where the pool's
+    shares were read with it."""
+    here = outlook.pools[pool.pk]
+    shares = shares_of(outlook.tenant, during, outlook.shared.get(pool.pk) or _rows(pool))
+    return _exceeds(shares, weight, [one for one in here.holdings if not one.borrowed])
 
 
 def shares_of(tenant: Tenant, during: DateTimeTZRange, rows: Sequence[Quota]) -> list[Share]:

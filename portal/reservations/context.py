@@ -1,8 +1,9 @@
 """What the shell of every page shows: the reader's tenants, the one they work in, and where they may go."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from django.db.models import Case, QuerySet, When
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -11,9 +12,10 @@ from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.requests import SignedInRequest
 from portal.notices.selectors import UNREAD_MOST, unread_beside, unread_count
+from portal.reservations.models import Reservation
 from portal.reservations.questions import open_beside
-from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
-from portal.tenants.selectors import tenants_below
+from portal.tenants.models import ROLE_RANK, Role, Tenant
+from portal.tenants.selectors import tenants_below, tenants_held
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
@@ -58,36 +60,57 @@ PLACES = (
 )
 
 
+@dataclass(frozen=True)
+class Held:
+    """A role that the reader holds in a tenant itself, with how many questions are open there and below."""
+
+    tenant: Tenant
+    role: Role
+    asked: int
+
+
 class Shell:
-    """Read at most once a request, and only by what is rendered: two queries, whatever the size of the tree."""
+    """Read at most once a request, and only by what is rendered: one query, whatever the size of the tree."""
 
     def __init__(self, request: HttpRequest):
         self.request = cast(PageRequest, request)
 
     @cached_property
-    def memberships(self) -> list[Membership]:
-        if not self.request.user.is_authenticated:
-            return []
-        held = Membership.objects.filter(user=self.request.user).select_related("tenant")
-        counted = held.annotate(unread=unread_beside("user_id"), asked=open_beside("tenant__path"))
-        return sorted(counted, key=lambda membership: membership.tenant.path)
+    def _rows(self) -> tuple[Tenant, ...]:
+        """What the reader sees, each tenant with what they hold in it, and with how many notices they have not read."""
+        user = self.request.user
+        if not user.is_authenticated:
+            return ()
+        seen = tenants_held(user.pk).annotate(unread=unread_beside(user.pk))
+        asked = Case(When(held__isnull=False, then=open_beside("path")))  # looked for where it may be answered
+        return tuple(seen.annotate(asked=asked).order_by("path"))
 
     @cached_property
     def tenants(self) -> tuple[Tenant, ...]:
         """All tenants that the reader may see, parents before children."""
-        if not self.memberships:
-            return ()
-        return tuple(tenants_below(held.tenant.path for held in self.memberships).order_by("path"))
+        return self._rows
+
+    @cached_property
+    def held(self) -> list[Held]:
+        """Parents before children."""
+        rows: list[Any] = [row for row in self._rows if row.held]  # type: ignore[attr-defined]
+        return [Held(row, Role(row.held), row.asked or 0) for row in rows]
+
+    @property
+    def reservations(self) -> QuerySet[Reservation]:
+        """As ``reservations_of`` the reader, by the memberships that the shell knows already."""
+        below = tenants_below(held.tenant.path for held in self.held)
+        return Reservation.objects.filter(tenant__in=below)
 
     @cached_property
     def tenant(self) -> Tenant | None:
         """The tenant chosen in this session, or else the first that the reader is a member of."""
         chosen = self.request.session.get(SESSION_KEY)
         found = next((tenant for tenant in self.tenants if tenant.pk == chosen), None)
-        if found or not self.memberships:
+        if found or not self.held:
             return found
-        own = [held.tenant for held in self.memberships if held.role != Role.VIEWER and not held.tenant.closed_at]
-        return own[0] if own else self.memberships[0].tenant
+        own = [held.tenant for held in self.held if held.role != Role.VIEWER and not held.tenant.closed_at]
+        return own[0] if own else self.held[0].tenant
 
     @cached_property
     def tenant_path(self) -> str:
@@ -99,7 +122,7 @@ class Shell:
 
     def role_in(self, tenant: Tenant) -> Role | None:
         """The reader's strongest role there, own or inherited, without a further query."""
-        held = [Role(one.role) for one in self.memberships if tenant.path.startswith(one.tenant.path)]
+        held = [one.role for one in self.held if tenant.path.startswith(one.tenant.path)]
         return max(held, key=ROLE_RANK.__getitem__, default=None)
 
     def may(self, tenant: Tenant, at_least: Role) -> bool:
@@ -115,28 +138,28 @@ class Shell:
 
     @cached_property
     def is_platform_admin(self) -> bool:
-        return any(held.tenant.parent_id is None and held.role == Role.ADMIN for held in self.memberships)
+        return any(held.tenant.parent_id is None and held.role == Role.ADMIN for held in self.held)
 
     @cached_property
     def leads_some(self) -> bool:
-        return any(ROLE_RANK[Role(held.role)] >= ROLE_RANK[Role.LEAD] for held in self.memberships)
+        return any(ROLE_RANK[held.role] >= ROLE_RANK[Role.LEAD] for held in self.held)
 
     @cached_property
     def unread(self) -> int:
-        """Notices that the reader has not read, 100 at most; read along with the memberships where there are any."""
+        """Notices that the reader has not read, 100 at most; read along with the tenants where there are any."""
         user = self.request.user
-        if self.memberships:
-            return min(UNREAD_MOST, self.memberships[0].unread or 0)  # type: ignore[attr-defined]
+        if self._rows:
+            return min(UNREAD_MOST, self._rows[0].unread or 0)  # type: ignore[attr-defined]
         return unread_count(user.pk) if user.is_authenticated else 0
 
     @cached_property
     def asked(self) -> int:
         """Open questions that the reader may answer; a tenant below another that they lead is in its number."""
         count, top = 0, ""
-        for held in self.memberships:  # parents before children
-            leads = ROLE_RANK[Role(held.role)] >= ROLE_RANK[Role.LEAD]
+        for held in self.held:  # parents before children
+            leads = ROLE_RANK[held.role] >= ROLE_RANK[Role.LEAD]
             if leads and not (top and held.tenant.path.startswith(top)):
-                count, top = count + (held.asked or 0), held.tenant.path  # type: ignore[attr-defined]
+                count, top = count + held.asked, held.tenant.path
         return count
 
     @property
@@ -145,7 +168,7 @@ class Shell:
 
     @cached_property
     def may_reserve(self) -> bool:
-        return any(ROLE_RANK[Role(held.role)] >= ROLE_RANK[Role.MEMBER] for held in self.memberships)
+        return any(ROLE_RANK[held.role] >= ROLE_RANK[Role.MEMBER] for held in self.held)
 
     @cached_property
     def places(self) -> list[dict]:

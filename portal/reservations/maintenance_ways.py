@@ -5,18 +5,18 @@ import shlex
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from django.db.models import Exists, Q
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from psycopg2.extras import DateTimeTZRange
 
-from portal.inventory.models import Gpu
 from portal.reservations.alternatives import Alternative
 from portal.reservations.availability import with_alternatives
 from portal.reservations.closures import open_maintenance
 from portal.reservations.errors import NoCapacity
 from portal.reservations.forms import OWN_COMMAND, with_alternative
-from portal.reservations.models import BOUND, Maintenance, Reservation
+from portal.reservations.models import BOUND, Lease, Maintenance, Reservation
 from portal.reservations.ways_on import WayOn, ways_on
 
 
@@ -30,15 +30,11 @@ class Choice:
 
 def maintenance_under(reservation: Reservation) -> list[Maintenance]:
     """Open maintenance that meets the reservation's own leases, the first to begin first."""
-    gpus = Gpu.objects.filter(leases__reservation=reservation, leases__state__in=BOUND)
-    nodes, pools = {gpu.node_id for gpu in gpus}, {gpu.pool_id for gpu in gpus}
-    rows = open_maintenance(reservation.during).select_related("node", "pool").order_by("during")
-    concerned = [one for one in rows if _of_everything(one) or one.node_id in nodes or one.pool_id in pools]
-    return concerned if gpus else []
-
-
-def _of_everything(one: Maintenance) -> bool:
-    return one.node_id is None and one.pool_id is None
+    leases = Lease.objects.filter(reservation=reservation, state__in=BOUND)
+    of_everything = Q(node=None, pool=None) & Exists(leases)
+    concerned = of_everything | Q(node__in=leases.values("gpu__node")) | Q(pool__in=leases.values("gpu__pool"))
+    rows = open_maintenance(reservation.during).filter(concerned)
+    return list(rows.select_related("node", "pool").order_by("during"))
 
 
 def choices_for(reservation: Reservation) -> list[Choice]:

@@ -9,7 +9,8 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Pool, Profile
 from portal.reservations.context import Shell
-from portal.reservations.outlook import Outlook, outlook_around
+from portal.reservations.outlook import USUAL, Known, Outlook, outlook_around, quotas_of, usual_pool_id
+from portal.reservations.selectors import profiles_of
 from portal.tenants.models import Role, Tenant
 from portal.workloads.models import Template
 
@@ -20,7 +21,10 @@ FARTHEST = dt.timedelta(days=400)
 @dataclass(frozen=True)
 class Offer:
     """``tenant`` and ``pool`` are those of the request, or the usual ones where it names none that is offered: of the
-    pools the first by name that measures use, so that a newcomer sees what their first reservation does."""
+    pools the first by name that measures use, so that a newcomer sees what their first reservation does.
+
+    ``outlook`` is None where nothing was looked at: then ``known`` has what was read for the choices.
+    """
 
     tenants: list[Tenant]
     tenant: Tenant | None
@@ -29,6 +33,7 @@ class Offer:
     profiles: list[Profile]
     templates: list[Template]
     outlook: Outlook | None
+    known: Known = Known()
 
     @property
     def unmeasured(self) -> bool:
@@ -38,18 +43,40 @@ class Offer:
 
 def offer_for(shell: Shell, wanted: Mapping[str, str], window: DateTimeTZRange | None) -> Offer:
     """Seven queries beyond those of the shell. Foreign ids and ids that do not exist look alike: not offered."""
-    tenants = shell.tenants_where(Role.MEMBER)
-    usual = shell.tenant if shell.tenant in tenants else (tenants[0] if tenants else None)
-    tenant = named(tenants, wanted.get("tenant")) or usual
+    tenants, tenant = _tenants(shell, wanted)
     if tenant is None:
         return Offer(tenants, None, [], None, [], [], None)
     now = timezone.now()
-    outlook = outlook_around(tenant, around(window, now), now, owner_id=shell.request.user.pk)
+    outlook = outlook_around(
+        tenant, around(window, now), now, owner_id=shell.request.user.pk, whole=_id_of(wanted.get("pool", ""))
+    )
     pools = sorted((here.pool for here in outlook.pools.values()), key=lambda pool: pool.name)
     pool = named(pools, wanted.get("pool")) or _usual_pool(pools, outlook)
     profiles = list(outlook.pools[pool.pk].profiles) if pool else []
-    templates = list(Template.objects.filter(tenant_id__in=tenant.ancestor_ids))
-    return Offer(tenants, tenant, pools, pool, profiles, templates, outlook)
+    return Offer(tenants, tenant, pools, pool, profiles, _templates(tenant), outlook)
+
+
+def choices_for(shell: Shell, wanted: Mapping[str, str]) -> Offer:
+    """As :func:`offer_for`, without a look at what is free: three queries."""
+    tenants, tenant = _tenants(shell, wanted)
+    if tenant is None:
+        return Offer(tenants, None, [], None, [], [], None)
+    quotas = quotas_of(tenant)
+    pools = sorted({row.pool_id: row.pool for row in quotas}.values(), key=lambda pool: pool.name)
+    pool = named(pools, wanted.get("pool")) or named(pools, str(usual_pool_id(quotas)))
+    profiles = list(profiles_of(pool)) if pool else []
+    known = Known(tuple(row for row in quotas if row.pool_id == pool.pk), tuple(profiles)) if pool else Known()
+    return Offer(tenants, tenant, pools, pool, profiles, _templates(tenant), None, known)
+
+
+def _tenants(shell: Shell, wanted: Mapping[str, str]) -> tuple[list[Tenant], Tenant | None]:
+    tenants = shell.tenants_where(Role.MEMBER)
+    usual = shell.tenant if shell.tenant in tenants else (tenants[0] if tenants else None)
+    return tenants, named(tenants, wanted.get("tenant")) or usual
+
+
+def _templates(tenant: Tenant) -> list[Template]:
+    return list(Template.objects.filter(tenant_id__in=tenant.ancestor_ids))
 
 
 def _usual_pool(pools: list[Pool], outlook: Outlook) -> Pool | None:
@@ -62,6 +89,10 @@ def around(window: DateTimeTZRange | None, now: dt.datetime) -> DateTimeTZRange:
     if window is None or window.upper > now + FARTHEST or window.lower < now - CHART:
         return soon
     return DateTimeTZRange(min(now, window.lower), max(soon.upper, window.upper), "[)")
+
+
+def _id_of(typed: str) -> int:
+    return int(typed) if typed.isascii() and typed.isdecimal() and len(typed) < 10 else USUAL
 
 
 def named(rows, pk: str | None):

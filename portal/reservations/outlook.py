@@ -8,18 +8,19 @@ import functools
 import operator
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Gpu, Pool, Profile
-from portal.quotas.models import Quota
+from portal.quotas.models import Budget, Quota
 from portal.quotas.periods import periods_met
 from portal.quotas.policies import EffectivePolicy, policy_and_budgets
 from portal.quotas.selectors import with_hours
 from portal.reservations.closures import closures
-from portal.reservations.models import COUNTED, LIVE, MOVED, Lease
+from portal.reservations.models import COUNTED, LIVE, MOVED, Lease, Reservation
 from portal.reservations.peaks import highest_within
 from portal.reservations.policy_rules import quotas_met
 from portal.reservations.selectors import NEIGHBOURS, ON_DEVICE, bookable_gpus, held_as, profiles_of, shape_of, view_of
@@ -28,6 +29,7 @@ from portal.tenants.models import Tenant
 from scheduler.placement.geometry import GpuView, Held, Shape
 
 WEEK = dt.timedelta(days=7)
+USUAL = 0  # for the id of a pool: the one that is offered first
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ def peak_below(path: str, during: DateTimeTZRange, holdings: Iterable[Holding]) 
 class Outlook:
     """What ``tenant`` may count on in ``[since, until)``. Pools that it has no access to are not in ``pools``.
 
-    ``own`` is what the person holds in all pools, where a policy limits that; None when nobody was named.
+    ``own`` is what the person holds in all pools, where a policy limits that; None when nobody was named. ``shared``
+    are the quotas of every tenant, by pool, where they were asked for.
     """
 
     tenant: Tenant
@@ -102,10 +105,24 @@ class Outlook:
     budgets: tuple[BudgetStatus, ...]
     policy: EffectivePolicy
     own: tuple[Holding, ...] | None
+    shared: dict[int, tuple[Quota, ...]] = field(default_factory=dict)
 
     def covers(self, during: DateTimeTZRange) -> bool:
         """Whether everything that bears on the window was read."""
         return self.since <= during.lower and during.upper <= self.until
+
+
+@dataclass(frozen=True)
+class Known:
+    """Rows of a tenant that were read before: its quotas in the pools that are looked at, the profiles of these, and
+    what binds it beside."""
+
+    quotas: Sequence[Quota] | None = None
+    profiles: Sequence[Profile] | None = None
+    bound: tuple[EffectivePolicy, list[Budget]] | None = None
+
+
+NOTHING = Known()
 
 
 def outlook_around(
@@ -116,18 +133,25 @@ def outlook_around(
     pool: Pool | None = None,
     margin: dt.timedelta = WEEK,
     owner_id: int | None = None,
+    whole: int | None = None,
+    known: Known = NOTHING,
+    instead_of: Reservation | None = None,
 ) -> Outlook:
     """The window with a margin on both sides, never before now; all pools of the tenant, or the one. Seven queries,
-    and one more where a policy limits what the owner holds."""
+    and one more where a policy limits what the owner holds. ``whole`` is the id of a pool of which every tenant's
+    quotas are wanted too, or ``USUAL``: what is borrowed there depends on them. What is
+    ``known`` already is not read again; what ``instead_of`` holds and has promised is left out."""
     since, until = max(during.lower - margin, min(now, during.lower)), during.upper + margin
-    quotas = _quotas_by_pool(tenant, pool)
+    rows = quotas_of(tenant, pool, whole) if known.quotas is None else known.quotas
+    binding = [row for row in rows if row.tenant_id in tenant.ancestor_ids]
+    quotas = _by_pool(binding)
     pools = [rows[0].pool for rows in quotas.values()]
-    profiles = _profiles(pools)
+    profiles = _profiles(pools) if known.profiles is None else known.profiles
     gpus = _gpus(pools)
     around = DateTimeTZRange(since - NEIGHBOURS, until + NEIGHBOURS, "[)")
-    held, holdings = _leases(pools, around, now)
+    held, holdings = _leases(pools, around, now, instead_of)
     closed = closures(gpus, around)
-    policy, budgets = policy_and_budgets(tenant)
+    policy, budgets = known.bound or policy_and_budgets(tenant)
     asked = [(budget, period) for budget in budgets for period in periods_met(budget, since, until)]
     return Outlook(
         tenant, now, since, until,
@@ -142,28 +166,62 @@ def outlook_around(
             )
             for one in pools
         },
-        tuple(statuses_of(asked, now, paced=True)),
+        tuple(statuses_of(asked, now, instead_of=instead_of, paced=True)),
         policy,
-        _held_by(owner_id, policy, around) if owner_id and policy.weight_rules else None,
+        _held_by(owner_id, policy, around, instead_of) if owner_id and policy.weight_rules else None,
+        {} if whole is None else _shared(rows, whole or usual_pool_id(binding)),
     )  # fmt: skip
 
 
-def _quotas_by_pool(tenant: Tenant, pool: Pool | None) -> dict[int, list[Quota]]:
-    rows = Quota.objects.filter(tenant_id__in=tenant.ancestor_ids)
+def quotas_of(tenant: Tenant, pool: Pool | None = None, whole: int | None = None) -> list[Quota]:
+    """What binds the tenant, root first, in the one pool or in all; every tenant's in the pool that is ``whole``."""
+    binding = Q(tenant_id__in=tenant.ancestor_ids)
+    if whole is None:
+        rows = Quota.objects.filter(binding)
+    else:
+        first = Quota.objects.filter(binding).order_by(_unmeasured(), "pool__name").values("pool")[:1]
+        rows = Quota.objects.filter(binding | Q(pool=Subquery(first) if whole == USUAL else whole))
+    rows = rows.filter(pool=pool) if pool else rows.annotate(unmeasured=_unmeasured())
+    return with_hours(rows, of=tenant.ancestor_ids)
+
+
+def _unmeasured() -> Exists:
+    """Whether a GPU of the quota's pool does not tell how busy what is leased of it is."""
+    return Exists(bookable_gpus(OuterRef("pool")).order_by().filter(measured=False))
+
+
+def _shared(rows: Iterable[Quota], pool_id: int) -> dict[int, tuple[Quota, ...]]:
+    return {pool_id: tuple(row for row in rows if row.pool_id == pool_id)}
+
+
+def usual_pool_id(quotas: Iterable[Quota]) -> int:
+    """Of rows as :func:`quotas_of` reads them: the first pool by name that measures use, else the first; 0 for none."""
+    found: Any = min(quotas, key=lambda row: (row.unmeasured, row.pool.name), default=None)  # type: ignore[attr-defined]
+    return found.pool_id if found else 0
+
+
+def _by_pool(rows: Iterable[Quota]) -> dict[int, list[Quota]]:
     found: dict[int, list[Quota]] = defaultdict(list)
-    for row in with_hours(rows.filter(pool=pool) if pool else rows):
+    for row in rows:
         found[row.pool_id].append(row)
     return dict(sorted(found.items()))
 
 
-def _held_by(owner_id: int, policy: EffectivePolicy, around: DateTimeTZRange) -> tuple[Holding, ...]:
+def _held_by(
+    owner_id: int, policy: EffectivePolicy, around: DateTimeTZRange, but: Reservation | None
+) -> tuple[Holding, ...]:
     """Below the highest tenant whose policy counts what one person holds."""
     highest = policy.weight_rules[0][0].path
     rows = Lease.objects.filter(
         COUNTED, reservation__owner=owner_id, reservation__tenant__path__startswith=highest,
         during__overlap=around,
-    ).values_list("during", "reservation__weight", "reservation__tenant__path")  # fmt: skip
-    return tuple(Holding(during.lower, during.upper, weight, path) for during, weight, path in rows)
+    )  # fmt: skip
+    held = _without(rows, but).values_list("during", "reservation__weight", "reservation__tenant__path")
+    return tuple(Holding(during.lower, during.upper, weight, path) for during, weight, path in held)
+
+
+def _without(leases: QuerySet[Lease], reservation: Reservation | None) -> QuerySet[Lease]:
+    return leases.exclude(reservation=reservation) if reservation else leases
 
 
 def _profiles(pools: Sequence[Pool]) -> list[Profile]:
@@ -178,12 +236,13 @@ def _gpus(pools: Sequence[Pool]) -> list[Gpu]:
 
 
 def _leases(
-    pools: Iterable[Pool], around: DateTimeTZRange, now: dt.datetime
+    pools: Iterable[Pool], around: DateTimeTZRange, now: dt.datetime, but: Reservation | None
 ) -> tuple[dict[int, list[Held]], dict[int, list[Holding]]]:
     """Live leases as placement sees them, by GPU, and as quotas count them, by pool."""
     overdue = Q(during__endswith__lte=now, state__in=ON_DEVICE)
     here = Q(gpu__pool__in=pools) | Q(reservation__pool__in=pools)
-    rows = Lease.objects.filter(here, Q(during__overlap=around) | overdue, state__in=LIVE).values_list(
+    live = Lease.objects.filter(here, Q(during__overlap=around) | overdue, state__in=LIVE)
+    rows = _without(live, but).values_list(
         "gpu_id", "span", "during", "state", "reservation__profile__name",
         "reservation__pool_id", "reservation__weight", "reservation__tenant__path", "reservation__borrowed",
         "end_reason",

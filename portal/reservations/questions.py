@@ -47,12 +47,14 @@ def threshold_for(asker: User, tenant: Tenant, price_slice_seconds: int) -> int 
     return above_threshold(asker, tenant, policy_of(tenant), price_slice_seconds)
 
 
-def above_threshold(asker: User, tenant: Tenant, policy: EffectivePolicy, price_slice_seconds: int) -> int | None:
-    """As :func:`threshold_for`, with the tenant's policy known already."""
+def above_threshold(
+    asker: User, tenant: Tenant, policy: EffectivePolicy, price_slice_seconds: int, *, leads: bool | None = None
+) -> int | None:
+    """As :func:`threshold_for`, with the tenant's policy known already, and perhaps whether the asker leads it."""
     threshold = policy.approval_above_slice_seconds
-    if threshold is None or price_slice_seconds <= threshold or may(asker, tenant, Role.LEAD):
+    if threshold is None or price_slice_seconds <= threshold:
         return None
-    return threshold
+    return None if (may(asker, tenant, Role.LEAD) if leads is None else leads) else threshold
 
 
 def held_until(during: DateTimeTZRange, now: dt.datetime) -> dt.datetime:

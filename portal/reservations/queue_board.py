@@ -25,10 +25,10 @@ from portal.reservations.errors import ReservationRefused
 from portal.reservations.models import COUNTED, Lease, Reservation
 from portal.reservations.outlook import Holding, Outlook, PoolOutlook, QuotaUse
 from portal.reservations.policy_rules import quotas_met
-from portal.reservations.rules import check_member
+from portal.reservations.rules import check_member, no_access
 from portal.reservations.selectors import gpu_views, profiles_of, shape_of
 from portal.reservations.spending import BudgetStatus, statuses_of
-from portal.reservations.whatif import check_without_capacity, no_access
+from portal.reservations.whatif import check_without_capacity
 from scheduler.placement.geometry import GpuView, Held, Placement, Shape
 
 FARTHEST = dt.timedelta(days=400)
@@ -154,7 +154,7 @@ class Board:
             self.until, {}, self._budgets_of(layer, reservation), self.policies[reservation.tenant_id],
             tuple(layer.own[reservation.owner_id]) if reservation.owner_id in layer.own else None)  # fmt: skip
         if not quotas:
-            return no_access(outlook, self.pool)
+            return no_access(outlook.tenant, self.pool)
         here = PoolOverTime(self.pool, tuple(quotas), (), {}, (), (), layer.held)
         image = reservation.workload.image
         try:

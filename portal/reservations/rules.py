@@ -108,7 +108,11 @@ def checked_window(request: Request, now: dt.datetime) -> DateTimeTZRange:
 def check_access(owner: User, tenant: Tenant, pool: Pool, quotas: list[Quota]) -> None:
     check_member(owner, tenant)
     if not quotas:
-        raise NoAccess(_("%(tenant)s has no access to %(pool)s.") % {"tenant": tenant, "pool": pool}, field="pool")
+        raise no_access(tenant, pool)
+
+
+def no_access(tenant: Tenant, pool: Pool) -> NoAccess:
+    return NoAccess(_("%(tenant)s has no access to %(pool)s.") % {"tenant": tenant, "pool": pool}, field="pool")
 
 
 def check_member(owner: User, tenant: Tenant) -> None:

@@ -4,7 +4,7 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable
 
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet
 from psycopg2.extras import DateTimeTZRange, NumericRange
 
 from portal.accounts.models import User
@@ -53,7 +53,7 @@ def peak_of(leases: QuerySet[Lease], during: DateTimeTZRange) -> int:
     return highest_within(((held.lower, held.upper, weight) for held, weight in rows), during)
 
 
-def bookable_gpus(pool: Pool) -> QuerySet[Gpu]:
+def bookable_gpus(pool: Pool | OuterRef) -> QuerySet[Gpu]:
     """GPUs of the pool that take new leases: present, well, on a node that is ready and answers.
 
     A node in planned maintenance returns by itself: it takes leases for the time after, and none within it by the

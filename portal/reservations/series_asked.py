@@ -11,13 +11,14 @@ from psycopg2.extras import DateTimeTZRange
 from portal.accounts.middleware import zone_of
 from portal.accounts.models import User
 from portal.inventory.models import Pool, Profile
+from portal.quotas.models import Quota
 from portal.quotas.policies import EffectivePolicy, policy_of
 from portal.quotas.selectors import quotas_binding
 from portal.reservations.errors import CountRefused, NoAccess, ReservationRefused, WindowRefused, WorkloadRefused
 from portal.reservations.models import Series
 from portal.reservations.policy_rules import HeldByPerson, check_policy, weight_held_by
 from portal.reservations.request import Request, price_of
-from portal.reservations.rules import check_access, check_member, check_shape
+from portal.reservations.rules import check_member, check_shape, no_access
 from portal.reservations.series_dates import Clock, Occurrence, Rule, occurrences_of
 from portal.tenants.models import Role, Tenant
 from portal.tenants.selectors import may
@@ -73,13 +74,21 @@ class SeriesAsked:
         return sum(price_of(self.request_in(during), during) for during in windows)
 
 
-def check_asked(asked: SeriesAsked) -> None:
-    """What holds for the whole series: who asks for whom, where, what size, the names, the workload."""
-    others = bool(asked.roster) or asked.owner.pk != asked.created_by.pk
-    if others and not may(asked.created_by, asked.tenant, Role.LEAD):
-        raise NoAccess(_("Only a lead of %(tenant)s books for others.") % {"tenant": asked.tenant}, field="roster")
-    check_people(asked.people, asked.tenant)
-    check_access(asked.people[0], asked.tenant, asked.pool, quotas_binding(asked.tenant, asked.pool))
+def check_asked(
+    asked: SeriesAsked, quotas: Sequence[Quota] | None = None, *, known_people: bool = False
+) -> None:
+    """What holds for the whole series: who asks for whom, where, what size, the names, the workload.
+
+    ``quotas`` are those that bind the tenant in the pool, where they were read already; ``known_people``: who asks for
+    whom was looked at already.
+    """
+    if not known_people:
+        others = bool(asked.roster) or asked.owner.pk != asked.created_by.pk
+        if others and not may(asked.created_by, asked.tenant, Role.LEAD):
+            raise NoAccess(_("Only a lead of %(tenant)s books for others.") % {"tenant": asked.tenant}, field="roster")
+        check_people(asked.people, asked.tenant)
+    if not (quotas_binding(asked.tenant, asked.pool) if quotas is None else quotas):
+        raise no_access(asked.tenant, asked.pool)
     check_shape(asked.pool, asked.profile, asked.ranks)
     try:
         check_draft(asked.draft)
@@ -115,9 +124,9 @@ def planned(asked: SeriesAsked, skip: Collection[dt.date], now: dt.datetime) -> 
     return found
 
 
-def bookable_until(asked: SeriesAsked, now: dt.datetime) -> dt.datetime:
+def bookable_until(asked: SeriesAsked, now: dt.datetime, policy: EffectivePolicy | None = None) -> dt.datetime:
     """The latest start that the pool and the tenant's policy take now."""
-    limits = (asked.pool.book_ahead_seconds, policy_of(asked.tenant).book_ahead_seconds)
+    limits = (asked.pool.book_ahead_seconds, (policy or policy_of(asked.tenant)).book_ahead_seconds)
     return now + dt.timedelta(seconds=min(limit for limit in limits if limit is not None))
 
 

@@ -11,20 +11,21 @@ from django.utils import timezone
 from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
-from portal.quotas.policies import EffectivePolicy
+from portal.quotas.policies import EffectivePolicy, policy_and_budgets
+from portal.quotas.selectors import quotas_binding
 from portal.reservations.errors import ReservationRefused
 from portal.reservations.models import COUNTED, Lease
-from portal.reservations.outlook import Holding, outlook_around, peak_below
+from portal.reservations.outlook import NOTHING, Holding, Known, outlook_around, peak_below
 from portal.reservations.policy_rules import HeldByPerson, check_coverage, check_policy, check_policy_window
-from portal.reservations.questions import threshold_for
+from portal.reservations.questions import above_threshold
 from portal.reservations.reasons import no_capacity
 from portal.reservations.request import Request, price_of
-from portal.reservations.rules import check_shape
+from portal.reservations.rules import check_shape, no_access
 from portal.reservations.selectors import shape_of, window_of
 from portal.reservations.series_asked import HeldBy, SeriesAsked, bookable_until, check_asked, check_shares
 from portal.reservations.series_dates import Occurrence
 from portal.reservations.spending import BudgetStatus
-from portal.reservations.whatif import check_limits, no_access
+from portal.reservations.whatif import check_limits
 from portal.reservations.windows import check_window
 from scheduler.placement.explain import why_not
 from scheduler.placement.gang import place_gang
@@ -65,21 +66,32 @@ class SeriesPreview:
 
 
 def preview_series(
-    asked: SeriesAsked, *, skip: Collection[dt.date] = (), now: dt.datetime | None = None
+    asked: SeriesAsked,
+    *,
+    skip: Collection[dt.date] = (),
+    now: dt.datetime | None = None,
+    known: Known = NOTHING,
+    known_people: bool = False,
 ) -> SeriesPreview:
-    """What booking would answer now; raises what is refused of the series as a whole."""
+    """What booking would answer now; raises what is refused of the series as a whole.
+
+    ``known`` is what was read of the tenant and the pool already; with ``known_people`` who asks for whom is not
+    checked again.
+    """
     now = now or timezone.now()
-    check_asked(asked)
+    quotas = quotas_binding(asked.tenant, asked.pool) if known.quotas is None else known.quotas
+    check_asked(asked, quotas, known_people=known_people)
     occurrences = asked.occurrences()
-    until = bookable_until(asked, now)
+    bound = policy_and_budgets(asked.tenant)
+    until = bookable_until(asked, now, bound[0])
     windows = [one.during for one in occurrences if one.during is not None]
     ahead = [during for during in windows if now <= during.upper and during.lower <= until]
-    stage = _Stage(asked, ahead or windows[:1], now) if windows else None
+    known = replace(known, quotas=quotas, bound=bound)
+    stage = _Stage(asked, ahead or windows[:1], now, known) if windows else None
     fits = tuple(_fit(asked, one, one.date in skip, stage) for one in occurrences)
     price = sum(one.price_slice_seconds for one in fits)
-    return SeriesPreview(
-        fits, price, threshold_for(asked.created_by, asked.tenant, price), until, stage.tightest() if stage else None
-    )
+    threshold = above_threshold(asked.created_by, asked.tenant, bound[0], price)
+    return SeriesPreview(fits, price, threshold, until, stage.tightest() if stage else None)
 
 
 def _fit(asked: SeriesAsked, one: Occurrence, skipped: bool, stage: "_Stage | None") -> Fit:
@@ -96,12 +108,14 @@ def _fit(asked: SeriesAsked, one: Occurrence, skipped: bool, stage: "_Stage | No
 class _Stage:
     """The outlook over all windows, in which every occurrence that fits takes its place."""
 
-    def __init__(self, asked: SeriesAsked, windows: Sequence[DateTimeTZRange], now: dt.datetime) -> None:
+    def __init__(
+        self, asked: SeriesAsked, windows: Sequence[DateTimeTZRange], now: dt.datetime, known: Known
+    ) -> None:
         around = DateTimeTZRange(min(one.lower for one in windows), max(one.upper for one in windows), "[)")
-        outlook = outlook_around(asked.tenant, around, now, pool=asked.pool, margin=dt.timedelta(0))
+        outlook = outlook_around(asked.tenant, around, now, pool=asked.pool, margin=dt.timedelta(0), known=known)
         here = outlook.pools.get(asked.pool.pk)
         if here is None:
-            raise no_access(outlook, asked.pool)
+            raise no_access(asked.tenant, asked.pool)
         self._asked, self._outlook, self._here = asked, outlook, here
         self._views = {view.gpu_id: view for view in here.views}
         self._own = _held_by_each(asked.people, outlook.policy, around)

@@ -71,12 +71,13 @@ class Terms:
     held_until: dt.datetime
 
 
-def terms_of(request: Request, outlook: Outlook) -> Terms:
-    """One query beyond the outlook, which covers the request."""
+def terms_of(request: Request, outlook: Outlook, *, leads: bool) -> Terms:
+    """One query beyond the outlook, which covers the request, where the pool's quotas are not in it. ``leads``: whether
+    who asks leads the tenant."""
     price = price_of(request, request.during)
     return Terms(
         borrowed=would_borrow(outlook, request.pool, request.weight, request.during),
-        asks_above=above_threshold(request.created_by, request.tenant, outlook.policy, price),
+        asks_above=above_threshold(request.created_by, request.tenant, outlook.policy, price, leads=leads),
         price=price,
         held_until=held_until(request.during, outlook.now),
     )

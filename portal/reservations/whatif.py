@@ -2,11 +2,10 @@
 
 from typing import NamedTuple
 
-from django.utils.translation import gettext as _
 from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Gpu, Profile
-from portal.reservations.errors import NoAccess, ReservationRefused
+from portal.reservations.errors import ReservationRefused
 from portal.reservations.outlook import Outlook, PoolOutlook, peak_below
 from portal.reservations.policy_rules import check_coverage, check_policy
 from portal.reservations.reasons import no_capacity, quota_exceeded
@@ -79,8 +78,3 @@ def places_for(
         why = why_not(shape_of(profile), ranks, here.views, window_of(during), here.shapes)
         raise no_capacity(why, here.pool, profile, {gpu.node_id: gpu.node.name for gpu in here.gpus.values()})
     return tuple(Place(here.gpus[one.gpu_id], one.start, one.end) for one in placements)
-
-
-def no_access(outlook: Outlook, pool: object) -> NoAccess:
-    numbers = {"tenant": outlook.tenant, "pool": pool}
-    return NoAccess(_("%(tenant)s has no access to %(pool)s.") % numbers, field="pool")

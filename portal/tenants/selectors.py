@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from django.db.models import Q, QuerySet
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import CharField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet, Subquery
 
 from portal.accounts.models import User
 from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
@@ -24,6 +25,31 @@ def tenants_below(paths: Iterable[str]) -> QuerySet[Tenant]:
     return Tenant.objects.filter(below)
 
 
+def tenants_held(user_id: int) -> QuerySet[Tenant]:
+    """The tenants that the person sees, in one query with what they hold: ``held`` is their own role in each, or None.
+
+    For who is signed in: whether they are disabled is not asked here.
+    """
+    held = Membership.objects.filter(user=user_id, tenant=OuterRef("pk")).values("role")
+    return Tenant.objects.filter(Exists(_held_above(user_id))).annotate(held=Subquery(held))
+
+
+def _held_above(user_id: int) -> QuerySet[Membership]:
+    """What the person holds in the tenant of the outer query and in those above it."""
+    path = ExpressionWrapper(OuterRef("path"), output_field=CharField())
+    return Membership.objects.filter(user=user_id).alias(seen=path).filter(seen__startswith=F("tenant__path"))
+
+
+def tenant_and_roles(user: User, pk: int) -> tuple[Tenant, list[Role]] | None:
+    """A tenant that ``user`` sees, with all that they hold in it and above it; None for any other. One query."""
+    if not user.is_active:
+        return None
+    held = _held_above(user.pk).order_by().values("role")
+    tenant = Tenant.objects.filter(pk=pk).annotate(roles=ArraySubquery(held)).first()
+    roles = [Role(role) for role in tenant.roles] if tenant else []
+    return (tenant, roles) if tenant and roles else None
+
+
 def role_in(user: User, tenant: Tenant) -> Role | None:
     """The strongest role that ``user`` holds in ``tenant``, its own or inherited."""
     if not user.is_active:
@@ -39,7 +65,8 @@ def may(user: User, tenant: Tenant, at_least: Role) -> bool:
 
 def is_platform_admin(user: User) -> bool:
     """Admin of the root tenant: pools, nodes and the whole tree are theirs."""
-    return tenants_of(user, Role.ADMIN).filter(parent__isnull=True).exists()
+    held = Membership.objects.filter(user=user, role=Role.ADMIN, tenant__parent__isnull=True)
+    return user.is_active and held.exists()
 
 
 def subtree(tenant: Tenant) -> QuerySet[Tenant]:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 
+from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework.response import Response
@@ -15,7 +16,8 @@ from portal.api.shapes.reservations import AvailabilityShape, FreeAtShape, FreeS
 from portal.inventory.models import Pool
 from portal.reservations.availability import Preview, free_counts, free_over_time, preview
 from portal.reservations.windows import check_window, make_window
-from portal.tenants.selectors import tenants_of
+from portal.tenants.models import ROLE_RANK, Role
+from portal.tenants.selectors import tenant_and_roles
 
 
 class AvailabilityView(APIView):
@@ -29,11 +31,18 @@ class AvailabilityView(APIView):
         asked = AvailabilityAsked(data=request.query_params)
         asked.is_valid(raise_exception=True)
         data = asked.validated_data
-        tenant = get_object_or_404(tenants_of(request.user), pk=data["tenant"])
+        seen = tenant_and_roles(request.user, data["tenant"])
+        if seen is None:
+            raise Http404
+        tenant, roles = seen
         pool = get_object_or_404(Pool, pk=data["pool"])
         profile = profile_named(pool, data["profile"])
         during = make_window(data["start"], data["end"])
-        return Response(_shown(preview(tenant, pool, profile, data["ranks"], during, owner=request.user)))
+        member = tenant.closed_at is None and any(ROLE_RANK[role] >= ROLE_RANK[Role.MEMBER] for role in roles)
+        answer = preview(
+            tenant, pool, profile, data["ranks"], during, owner=request.user, known_member=member
+        )
+        return Response(_shown(answer))
 
 
 class FreeView(APIView):

@@ -6,10 +6,12 @@ from django import template
 from django.conf import settings
 from django.template.context import RequestContext
 
+from portal.reservations.context import shell_of
 from portal.reservations.questions import approvals_for
 from portal.reservations.request import Request
 from portal.reservations.standing import standing_of, terms_of
 from portal.reservations.templatetags.berth_format import duration
+from portal.tenants.models import Role
 
 register = template.Library()
 SHOWN_IN_INBOX = 10
@@ -37,12 +39,13 @@ def standing(context: RequestContext, reservation) -> dict:
 
 @register.inclusion_tag("reservations/terms.html", takes_context=True)
 def terms(context: RequestContext, form) -> dict:
-    """Of a valid reserve form's request: whether a lead is asked, and whether it would be borrowed. One query."""
+    """Of a valid reserve form's request: whether a lead is asked, and whether it would be borrowed."""
     asked, during, user = form.cleaned_data, form.request_window, context["request"].user
     request = Request(user, user, asked["tenant"], asked["pool"], asked["profile"], asked["ranks"], during)
     outlook = form.offer.outlook
     known = outlook is not None and outlook.covers(during) and asked["pool"].pk in outlook.pools
-    return {"terms": terms_of(request, outlook) if known else None, "tenant": asked["tenant"]}
+    leads = shell_of(context["request"]).may(asked["tenant"], Role.LEAD)
+    return {"terms": terms_of(request, outlook, leads=leads) if known else None, "tenant": asked["tenant"]}
 
 
 @register.inclusion_tag("approvals/waiting.html", takes_context=True)

@@ -16,7 +16,6 @@ from portal.reservations.forms import TAKEN
 from portal.reservations.maintenance_ways import choices_for, maintenance_under
 from portal.reservations.models import UNDER_WAY, Reservation
 from portal.reservations.moving import change_window
-from portal.reservations.selectors import reservations_of
 from portal.reservations.story import may_change_here
 
 RELATED = ("workload", "tenant", "profile", "owner", "pool")
@@ -26,8 +25,9 @@ RELATED = ("workload", "tenant", "profile", "owner", "pool")
 @require_http_methods(["GET", "POST"])
 def maintenance_ways(request: PageRequest, number: int) -> HttpResponse:
     """GET shows up to three ways on; POST moves the reservation to the window of one of them."""
-    reservation = get_object_or_404(reservations_of(request.user).select_related(*RELATED), pk=number)
-    if not may_change_here(shell_of(request), reservation):
+    shell = shell_of(request)
+    reservation = get_object_or_404(shell.reservations.select_related(*RELATED), pk=number)
+    if not may_change_here(shell, reservation):
         raise Http404
     if request.method != "POST":
         return _page(request, reservation)

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from portal.reservations.context import PageRequest, shell_of
 from portal.reservations.errors import ReservationRefused
 from portal.reservations.forms import OWN_COMMAND
-from portal.reservations.offer import offer_for
+from portal.reservations.offer import choices_for
 from portal.reservations.series_booking import book_series
 from portal.reservations.series_forms import SeriesForm, last_values, values_of
 from portal.reservations.series_listing import people_of
@@ -40,25 +40,28 @@ def series_preview(request: PageRequest) -> HttpResponse:
     """The answer to what the form says now. Books nothing."""
     if not shell_of(request).may_reserve:
         raise PermissionDenied
-    form = _form(request, request.GET, choose=True)
+    form = _form(request, request.GET, choose=True, only_named=True)
     seen, refusal = _seen(form)
     context = _context(form, seen, refusal, checked=True)
     return render(request, "reservations/series_answer.html", context)
 
 
-def _form(request: PageRequest, typed: QueryDict, *, choose: bool) -> SeriesForm:
+def _form(request: PageRequest, typed: QueryDict, *, choose: bool, only_named: bool = False) -> SeriesForm:
+    """A lead chooses among the people of the tenant; with ``only_named`` these are read only where some are named."""
     shell = shell_of(request)
-    offer = offer_for(shell, last_values(typed), None)
+    offer = choices_for(shell, last_values(typed))
     leads = offer.tenant is not None and shell.may(offer.tenant, Role.LEAD)
-    people = people_of(offer.tenant) if leads and offer.tenant else []
+    wanted = leads and not (only_named and not typed.get("roster") and not typed.get("emails"))
+    people = people_of(offer.tenant) if wanted and offer.tenant else []
     return SeriesForm(offer, values_of(offer, typed, choose=choose), request.user, people)
 
 
 def _seen(form: SeriesForm) -> tuple[SeriesPreview | None, ReservationRefused | None]:
+    """The form takes no tenant and no people but those for whom its reader may ask."""
     if not form.is_valid() or form.asked is None:
         return None, None
     try:
-        return preview_series(form.asked, skip=form.skip_dates), None
+        return preview_series(form.asked, skip=form.skip_dates, known=form.offer.known, known_people=True), None
     except ReservationRefused as refusal:
         form.refuse(refusal)
         return None, refusal
