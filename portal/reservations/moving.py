@@ -15,6 +15,7 @@ from portal.accounts.models import User
 from portal.audit.services import record_change
 from portal.inventory.models import Gpu, NodeState
 from portal.notices.models import Kind
+from portal.quotas.policies import EffectivePolicy, policy_of
 from portal.reservations.booking import find_place, lock_budgets, lock_pool, no_room, retried
 from portal.reservations.borrowing import promote_own
 from portal.reservations.changing import already, lock_whole
@@ -24,7 +25,7 @@ from portal.reservations.ending import MOVED, withdraw_leases
 from portal.reservations.errors import NoCapacity, PolicyRefused, StateConflict, WorkloadRefused
 from portal.reservations.giving_way import make_way
 from portal.reservations.models import BOUND, LIVE, OPEN, UNDER_WAY, Lease, LeaseState, Reservation
-from portal.reservations.questions import threshold_for
+from portal.reservations.questions import above_threshold
 from portal.reservations.reasons import slice_hours
 from portal.reservations.rebinding import bind, set_window
 from portal.reservations.request import Request, price_of, request_again
@@ -128,11 +129,15 @@ def not_changeable(reservation: Reservation) -> str:
     return already(reservation)
 
 
-def check_needs_no_approval(request: Request, during: DateTimeTZRange) -> None:
+def check_needs_no_approval(
+    request: Request, during: DateTimeTZRange, *, policy: EffectivePolicy | None = None, leads: bool | None = None
+) -> None:
     """A change above the threshold is a lead's, unless it costs no more than what was promised: nothing that stands is
-    put in question for it."""
+    put in question for it. ``policy``: of the tenant, and ``leads``: whether the asker leads it, where they are known.
+    """
     price = price_of(request, during)
-    threshold = threshold_for(request.created_by, request.tenant, price)
+    policy = policy or policy_of(request.tenant)
+    threshold = above_threshold(request.created_by, request.tenant, policy, price, leads=leads)
     if threshold is None or (request.instead_of and price <= request.instead_of.price_slice_seconds):
         return
     numbers = {"asked": slice_hours(price, up=True), "threshold": slice_hours(threshold), "tenant": request.tenant}
@@ -238,13 +243,17 @@ def _here(leases: Sequence[Lease], during: DateTimeTZRange) -> Place:
 def _taken(leases: list[Lease], during: DateTimeTZRange) -> NoCapacity:
     """What has started, or is with its node, cannot go elsewhere: how far its own place is free, in numbers."""
     following = in_the_way(leases, during).first()
-    if following is None:
+    return place_taken_from(following.during.lower if following else None)
+
+
+def place_taken_from(start: dt.datetime | None) -> NoCapacity:
+    """By the next reservation there; None when it is no reservation that stands in the way."""
+    if start is None:
         return NoCapacity(_("Its GPU takes no lease for all of this window."), field="end")
-    until = timezone.localtime(following.during.lower)
     return NoCapacity(
         _("Its place is free until %(until)s; then the next reservation begins there.")
-        % {"until": f"{until:%Y-%m-%d %H:%M}"},
-        {"free_until": following.during.lower.isoformat()}, field="end")  # fmt: skip
+        % {"until": f"{timezone.localtime(start):%Y-%m-%d %H:%M}"},
+        {"free_until": start.isoformat()}, field="end")  # fmt: skip
 
 
 def _rename(reservation: Reservation, name: str, actor: User) -> None:

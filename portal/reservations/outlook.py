@@ -144,33 +144,42 @@ def outlook_around(
     since, until = max(during.lower - margin, min(now, during.lower)), during.upper + margin
     rows = quotas_of(tenant, pool, whole) if known.quotas is None else known.quotas
     binding = [row for row in rows if row.tenant_id in tenant.ancestor_ids]
-    quotas = _by_pool(binding)
-    pools = [rows[0].pool for rows in quotas.values()]
-    profiles = _profiles(pools) if known.profiles is None else known.profiles
-    gpus = _gpus(pools)
     around = DateTimeTZRange(since - NEIGHBOURS, until + NEIGHBOURS, "[)")
-    held, holdings = _leases(pools, around, now, instead_of)
-    closed = closures(gpus, around)
+    pools = _pools(_by_pool(binding), known.profiles, around, now, instead_of)
     policy, budgets = known.bound or policy_and_budgets(tenant)
     asked = [(budget, period) for budget in budgets for period in periods_met(budget, since, until)]
     return Outlook(
-        tenant, now, since, until,
-        {
-            one.pk: PoolOutlook(
-                one,
-                tuple(quotas[one.pk]),
-                tuple(profile for profile in profiles if (profile.gpu_model, profile.mig) == (one.gpu_model, one.mig)),
-                {gpu.pk: gpu for gpu in gpus if gpu.pool_id == one.pk},
-                tuple(view_of(gpu, [*held[gpu.pk], *closed[gpu.pk]]) for gpu in gpus if gpu.pool_id == one.pk),
-                tuple(holdings[one.pk]),
-            )
-            for one in pools
-        },
+        tenant, now, since, until, pools,
         tuple(statuses_of(asked, now, instead_of=instead_of, paced=True)),
         policy,
         _held_by(owner_id, policy, around, instead_of) if owner_id and policy.weight_rules else None,
         {} if whole is None else _shared(rows, whole or usual_pool_id(binding)),
     )  # fmt: skip
+
+
+def _pools(
+    quotas: dict[int, list[Quota]],
+    profiles: Sequence[Profile] | None,
+    around: DateTimeTZRange,
+    now: dt.datetime,
+    but: Reservation | None,
+) -> dict[int, PoolOutlook]:
+    pools = [rows[0].pool for rows in quotas.values()]
+    profiles = _profiles(pools) if profiles is None else profiles
+    gpus = _gpus(pools)
+    held, holdings = _leases(pools, around, now, but)
+    closed = closures(gpus, around)
+    return {
+        one.pk: PoolOutlook(
+            one,
+            tuple(quotas[one.pk]),
+            tuple(profile for profile in profiles if (profile.gpu_model, profile.mig) == (one.gpu_model, one.mig)),
+            {gpu.pk: gpu for gpu in gpus if gpu.pool_id == one.pk},
+            tuple(view_of(gpu, [*held[gpu.pk], *closed[gpu.pk]]) for gpu in gpus if gpu.pool_id == one.pk),
+            tuple(holdings[one.pk]),
+        )
+        for one in pools
+    }
 
 
 def quotas_of(tenant: Tenant, pool: Pool | None = None, whole: int | None = None) -> list[Quota]:

@@ -1,6 +1,7 @@
 """What a change would do, found out by doing it and taking it back: the same rules, the same words, nothing kept."""
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import OperationalError, transaction
@@ -47,11 +48,24 @@ def outcome_of(reservation: Reservation, during: DateTimeTZRange, actor: User) -
         return Outcome(during, refusal)
     request, now = request_again(reservation, during, actor), timezone.now()
     statuses = budget_statuses_during(reservation.tenant, during.lower, during.upper, now, instead_of=reservation)
+    return outcome_with(request, reservation, statuses, now, changed.borrowed, before != places)
+
+
+def outcome_with(
+    request: Request,
+    reservation: Reservation,
+    statuses: Sequence[BudgetStatus],
+    now: dt.datetime,
+    borrowed: bool,
+    moves: bool,
+) -> Outcome:
+    """Of a change that is possible. ``statuses`` are of the periods that it meets, without what it holds now."""
+    during = request.during
     since = max(during.lower, now)
     left = [(status.left - status.cost(request.weight, since, during.upper), status) for status in statuses]
     left_after, budget = min(left, key=lambda pair: pair[0], default=(None, None))
     extra = price_of(request, during) - reservation.price_slice_seconds
-    return Outcome(during, None, changed.borrowed, extra, budget, left_after, before != places)
+    return Outcome(during, None, borrowed, extra, budget, left_after, moves)
 
 
 class _TakenBack(Exception):
