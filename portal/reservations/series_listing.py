@@ -13,10 +13,11 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
 from portal.quotas.words import WEEKDAYS, listed
-from portal.reservations.models import UNDER_WAY, Reservation, Series, State
+from portal.reservations.models import UNDER_WAY, Reservation, Series
 from portal.reservations.series_changing import BEFORE_RUNNING
 from portal.reservations.series_dates import WEEKDAYS as CODES
 from portal.reservations.series_dates import Rule, parse_rule
+from portal.reservations.templatetags.berth_format import state_word
 from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
 from portal.tenants.selectors import may, tenants_of
 
@@ -35,8 +36,7 @@ class Date:
 
     @property
     def states(self) -> list[tuple[str, int]]:
-        counted = Counter(one.state for one in self.reservations)
-        return [(str(State(state).label), count) for state, count in counted.most_common()]
+        return Counter(state_word(one) for one in self.reservations).most_common()
 
 
 def series_of(user: User) -> QuerySet[Series]:

@@ -79,6 +79,12 @@ class Story:
         return any(known(values) for values in self.series.values())
 
     @property
+    def says_why(self) -> bool:
+        """There is a sentence about how it ended that the answer to its question does not tell already."""
+        answered = self.reservation.state == State.REFUSED and self.reservation.approval_id is not None
+        return bool(self.reservation.end_detail and not answered or self.lease and self.lease.detail)
+
+    @property
     def unmeasured(self) -> bool:
         """Its GPU does not tell how busy what is leased of it is; ``measuring_pool`` is one that does."""
         return self.lease is not None and self.lease.gpu.measured is False

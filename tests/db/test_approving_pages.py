@@ -61,6 +61,7 @@ def test_approving_and_refusing_lead_back_to_the_list(house):
     assert states == {first.pk: State.CONFIRMED, second.pk: State.REFUSED}
     decided = text_of(client.get("/approvals/?show=decided"))
     assert "Approved" in decided and "not now" in decided
+    assert text_of(client.get(f"/reservations/{second.number}/")).count("not now") == 1
 
 
 def test_a_refusal_without_a_note_asks_for_one_beside_its_field(house):

@@ -85,3 +85,12 @@ def test_a_pool_that_measures_is_offered_first_and_one_that_does_not_says_so(rea
         other = reader.get(path, {"pool": lease.gpu.pool_id})
         assert other.context["offer"].pool == lease.gpu.pool
     assert "do not tell how busy a slice is" in reader.get("/reserve/", {"pool": lease.gpu.pool_id}).content.decode()
+
+
+def test_what_failed_before_anything_was_measured_says_its_exit_code_and_draws_no_empty_charts(reader, lease):
+    ended = timezone.now()
+    Lease.objects.filter(pk=lease.pk).update(state="ended", ended_at=ended, exit_code=3, end_reason="exit_failed")
+    Reservation.objects.update(state=State.ENDED, ended_at=ended, end_reason="failed")
+    body = reader.get(f"/reservations/{lease.reservation.number}/").content.decode()
+    assert "The command ended by itself with exit code 3." in body and "Nothing was measured while it ran." in body
+    assert 'class="charts' not in body and "Reserve again" in body

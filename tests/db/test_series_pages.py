@@ -143,8 +143,8 @@ def test_the_roster_is_changed_by_a_lead_alone(house):
     student = page_of(people[1])
     assert student.get(f"/series/{series.pk}/").status_code == 200
     opened = f"/series/{series.pk}/?date={date(house, 0)}"
-    assert f"{people[1]}, confirmed" in text_of(page.get(opened))
-    assert f"{people[1]}, confirmed" not in text_of(page.get(f"/series/{series.pk}/?date=soon"))
+    assert f"{people[1]}, Planned" in text_of(page.get(opened))
+    assert f"{people[1]}, Planned" not in text_of(page.get(f"/series/{series.pk}/?date=soon"))
     assert student.post(f"/series/{series.pk}/people/", {"email": people[0].email}).status_code == 404
     assert student.post(f"/series/{series.pk}/cancel/").status_code == 404
     assert series.name in text_of(student.get("/series/"))
