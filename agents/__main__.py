@@ -11,10 +11,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from agents.agent import Agent, Parts
 from agents.boot import boot_id_source
+from agents.cluster import Cluster, find_cluster
 from agents.containers.cdi import CdiSpec, simulated_spec, toolkit_spec
 from agents.containers.contract import Engine, EngineError
 from agents.containers.podman import PodmanEngine
@@ -53,11 +55,12 @@ def _run(settings: RunSettings) -> None:
     identity = read_identity(settings.state, settings.portal)
     lock = _sole_agent(settings.state)
     try:
-        engine, spec = _engine(settings, identity)
+        cluster = _cluster(settings, identity)
+        engine, spec = _engine(settings, identity, cluster)
         parts = Parts(
             driver=_driver(settings), engine=engine, spec=spec, journal=Journal(settings.state),
             boot_id=boot_id_source(settings.simulate), simulated=settings.simulate is not None,
-            driver_seconds=settings.driver_seconds)
+            driver_seconds=settings.driver_seconds, cluster=cluster, limits=settings.limits)
         asyncio.run(_serve(Agent(identity, parts), settings.stop_workloads))
     finally:
         os.close(lock)
@@ -86,12 +89,23 @@ def _driver(settings: RunSettings) -> GpuDriver:
         wait_seconds = min(_MOST_WAIT_SECONDS, 2 * wait_seconds)
 
 
-def _engine(settings: RunSettings, identity: Identity) -> tuple[Engine, DeviceSpec]:
+def _cluster(settings: RunSettings, identity: Identity) -> Callable[[], Cluster]:
+    """Looked up whenever it is asked for: addresses may come late and change."""
+    network = settings.engine == "process" or settings.group_network != "none"
+    return lambda: find_cluster(identity.portal, settings.cluster_address, settings.cluster_interface, network)
+
+
+def _engine(
+    settings: RunSettings, identity: Identity, cluster: Callable[[], Cluster]
+) -> tuple[Engine, DeviceSpec]:
+    def interface() -> str:
+        return cluster().interface
+
     if settings.engine == "process":
-        return ProcessEngine(settings.state), NoDeviceSpec()
+        return ProcessEngine(settings.state, interface), NoDeviceSpec()
     spec = CdiSpec(settings.cdi_dir, str(identity.node_id), simulated_spec if settings.simulate else toolkit_spec)
-    hardening = Hardening(user=settings.user, network=settings.network)
-    return PodmanEngine(settings.podman_url, str(identity.node_id), spec, hardening, settings.pull), spec
+    hardening = Hardening(user=settings.user, network=settings.network, group_network=settings.group_network)
+    return PodmanEngine(settings.podman_url, str(identity.node_id), spec, hardening, settings.pull, interface), spec
 
 
 def _sole_agent(state: Path) -> int:

@@ -8,9 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from agents.clock import Clock
+from agents.cluster import Cluster
 from agents.containers.contract import Engine
 from agents.drivers.contract import DriverError, GpuDriver
 from agents.enrolment import Identity
+from agents.groups.session import Limits
+from agents.groups.watch import Groups
 from agents.journal import Journal
 from agents.link import Link
 from agents.logs import LogWatch
@@ -44,6 +47,8 @@ class Parts:
     simulated: bool = False
     driver_seconds: float = 30.0
     tell_all_seconds: float = 60.0
+    cluster: Callable[[], Cluster] = Cluster
+    limits: Limits = Limits()
 
 
 class Agent:
@@ -63,9 +68,10 @@ class Agent:
         self._boot_id = ""
         self._driver_version = ""
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._groups = Groups(parts.cluster, parts.limits, self._ring)
         self._reconciler = Reconciler(
             journal=parts.journal, driver=self._driver, engine=parts.engine, spec=parts.spec, clock=self._clock,
-            boot_id=parts.boot_id, told=self._tell)
+            boot_id=parts.boot_id, told=self._tell, groups=self._groups)
         self._reconcile_thread = ThreadPoolExecutor(1, thread_name_prefix="reconcile")
         self._telemetry_thread = ThreadPoolExecutor(1, thread_name_prefix="telemetry")
 
@@ -88,6 +94,7 @@ class Agent:
             self._telemetry_thread.shutdown(wait=False, cancel_futures=True)
             last_pass = self._loop.run_in_executor(None, self._reconcile_thread.shutdown)
             await asyncio.wait({last_pass}, timeout=_LAST_PASS_SECONDS)
+            self._groups.close()
             self._gauge.close()
 
     async def _end_workloads(self) -> None:
@@ -114,6 +121,11 @@ class Agent:
             self._logs.watch(message.lease_ids)
         self._doorbell.set()
 
+    def _ring(self) -> None:
+        """From the thread of the groups: a pass is due."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._doorbell.set)
+
     def _tell(self) -> None:
         """From the reconcile thread: something may be new."""
         if self._loop is not None:
@@ -124,10 +136,12 @@ class Agent:
         while not self._reconciler.gpus:
             await asyncio.sleep(0.05)
         reconciler = self._reconciler
+        cluster = await asyncio.get_running_loop().run_in_executor(None, self._parts.cluster)
         return Hello(
             version=VERSION, agent_version=AGENT_VERSION, boot_id=self._boot_id, driver_version=self._driver_version,
             engine=self._parts.engine.name, sent_at=time.time(), gpus=reconciler.gpus, present=reconciler.present,
-            observed_generation=reconciler.generation, simulated=self._parts.simulated)
+            observed_generation=reconciler.generation, simulated=self._parts.simulated,
+            cluster_address=cluster.address, cluster_interface=cluster.interface)
 
     async def _keep_link(self) -> None:
         await self._link.run()

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from agents.diskfiles import write_atomically
-from agents.protocol import Enrol, Enrolled
+from agents.enrol_format import Enrol, Enrolled
 
 _TIMEOUT_SECONDS = 30
 _MOST_BYTES = 1 << 16

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from agents.containers.contract import Engine, EngineError, Running
 from agents.drivers.contract import DriverError, GpuDriver
+from agents.groups.sharing import has_own_workload
 from agents.journal import Progress
 from agents.leases import EXITED, GPU_LOST, START_FAILED, LeaseBook
 from agents.logtext import plain_text
@@ -24,11 +25,15 @@ class Freer:
         self._engine = engine
         self._book = book
 
-    def announce_end(self, progress: Progress, reason: str, present: Present, now: float, detail: str = "") -> None:
-        """TERM, and the grace begins; the engine kills after it, and so does a later pass."""
-        self._book.stop(progress, reason, now, detail)
+    def announce_end(
+        self, progress: Progress, reason: str, present: Present, now: float, detail: str = "",
+        most_grace: float = float("inf"),
+    ) -> None:
+        """TERM, and the grace begins; the engine kills after it, and so does a later pass. What leases share is told by
+        the one it belongs to."""
+        self._book.stop(progress, reason, now, detail, most_grace)
         running = present.of(progress.lease)
-        if running is not None and running.alive:
+        if running is not None and running.alive and has_own_workload(progress.lease):
             grace_seconds = max(0.0, progress.due_at - now)
             self._ask(progress, lambda: self._engine.stop(running, grace_seconds))
 
@@ -47,6 +52,8 @@ class Freer:
             running = present.of(lease)
             if running is not None:
                 self._keep_result(progress, running)
+                if not has_own_workload(lease):
+                    return  # it is removed with the lease it belongs to, and this one is free after that
                 self._engine.remove(running)
                 present.changed()
             if lease.gpu_uuid in lost:

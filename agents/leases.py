@@ -2,6 +2,7 @@
 
 import logging
 
+from agents.group_reasons import CHECKS
 from agents.journal import Journal, Progress
 from agents.protocol import DesiredLease, LeaseEvent, event_id
 from agents.schedule import Phase, kill_at
@@ -21,7 +22,8 @@ _START_BACKOFF_SECONDS = 1.0
 _FREE_BACKOFF_SECONDS = 0.1
 MOST_BACKOFF_SECONDS = 15.0
 _DETAIL_CHARACTERS = 1000
-_FAILED = (START_FAILED, GPU_LOST)
+_NEVER_RAN = CHECKS | {START_FAILED}
+_FAILED = _NEVER_RAN | {GPU_LOST}
 
 
 class LeaseBook:
@@ -73,15 +75,17 @@ class LeaseBook:
         progress.due_at = now
         self._journal.save()
 
-    def stop(self, progress: Progress, reason: str, now: float, detail: str = "") -> None:
+    def stop(
+        self, progress: Progress, reason: str, now: float, detail: str = "", most_grace: float = float("inf")
+    ) -> None:
         """From now on the lease is on its way to freed or failed; TERM is the caller's to send."""
         progress.phase = Phase.STOPPING
         progress.reason = reason
         progress.tries = 0
-        progress.due_at = kill_at(progress.lease, now)
+        progress.due_at = min(kill_at(progress.lease, now), now + most_grace)
         if detail:
             progress.detail = detail[:_DETAIL_CHARACTERS]
-        if reason == START_FAILED:
+        if reason in _NEVER_RAN:
             self._journal.save()
             return
         self._tell(progress, "stopping", now, reason=reason)

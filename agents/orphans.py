@@ -40,7 +40,7 @@ class OrphanCare:
 
     def _adopt(self, running: Running, lease: DesiredLease | None, present: Present, now: float) -> None:
         try:
-            device = self._engine.device_of(running) or ""
+            device = (self._engine.device_of(running) or "").partition(",")[0]
             if lease is None or lease.attempt != running.attempt:
                 lease = _stand_in(running, device, present, now)
         except (DriverError, EngineError) as refusal:

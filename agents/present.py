@@ -4,6 +4,7 @@ import time
 
 from agents.containers.contract import Engine, Running
 from agents.drivers.contract import GpuDriver, Instance
+from agents.groups.sharing import workload_key
 from agents.protocol import DesiredLease
 
 _FRESH_SECONDS = 1.0
@@ -41,7 +42,7 @@ class Present:
         return self._running
 
     def of(self, lease: DesiredLease) -> Running | None:
-        return self.running().get((lease.lease_id, lease.attempt))
+        return self.running().get(workload_key(lease))
 
     def changed(self) -> None:
         """Something was made or destroyed: what was read is old."""

@@ -1,9 +1,10 @@
-"""The wire format between portal and agent, defined once.
+"""The wire format between portal and agent, defined once; with :mod:`agents.group_format` for groups of whole GPUs
+and :mod:`agents.enrol_format` for the one call before the first connection.
 
 One outbound WebSocket from the agent carries JSON text frames; each frame is one of the structs below, told apart by
 its ``type`` field. Both sides decode with :func:`decode_from_agent` or :func:`decode_from_portal`, which raise
-:class:`ProtocolError` with a sentence for anything that does not fit. Unknown fields are ignored, so that a newer peer
-may add some; a version outside ``SUPPORTED_VERSIONS`` is refused at ``hello``.
+:class:`ProtocolError` for anything that does not fit. Unknown fields are ignored, so that a newer peer may add some; a
+version outside ``SUPPORTED_VERSIONS`` is refused at ``hello``.
 
 Times are seconds since the epoch, UTC, as floats. Spans are half-open memory slices ``[start, end)``.
 ``None`` in a sample always means *not measurable*, never zero.
@@ -14,6 +15,8 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+
+from agents.group_format import Address, Group, Interface
 
 VERSION = 1
 SUPPORTED_VERSIONS = (1,)
@@ -109,14 +112,16 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     present: Annotated[tuple[PresentSlice, ...], Meta(max_length=1024)]
     observed_generation: Count
     simulated: bool = False
+    cluster_address: Address = ""
+    cluster_interface: Interface = ""
 
 
 class LeaseEvent(msgspec.Struct, frozen=True):
     """Something that happened to a lease. ``kind``: starting, active, stopping, freed or failed.
 
-    ``freed`` and ``failed`` say that the span is free again, read back from the driver; an agent that cannot free
-    a span never sends them and reports the GPU as not healthy instead. ``reason`` of freed and failed: window_over,
-    withdrawn, exited, start_failed, gpu_lost. ``detail`` is a sentence for a person.
+    ``freed`` and ``failed`` say that the span is read back as free; an agent that cannot free it reports the GPU as not
+    healthy instead. ``reason`` of both: window_over, withdrawn, exited, start_failed, gpu_lost, or one of
+    :mod:`agents.group_reasons`. ``detail`` is a sentence for a person.
     """
 
     id: Name
@@ -163,7 +168,6 @@ class LeaseSample(msgspec.Struct, frozen=True):
 
 class Samples(msgspec.Struct, frozen=True, tag="samples"):
     """Once a second. ``at`` is the agent's clock, for the chart only; freshness is judged by the receive time."""
-
     at: Epoch
     gpus: Annotated[tuple[GpuSample, ...], Meta(max_length=64)]
     leases: Annotated[tuple[LeaseSample, ...], Meta(max_length=1024)]
@@ -220,6 +224,7 @@ class DesiredLease(msgspec.Struct, frozen=True):
     ends_at: Epoch
     workload: WorkloadSpec
     attempt: Count = 0
+    group: Group | None = None
 
 
 class Desired(msgspec.Struct, frozen=True, tag="desired"):
@@ -254,21 +259,6 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
 
     code: Name
     detail: Text
-
-
-# ---- HTTP, once: POST /agent/v1/enrol
-
-
-class Enrol(msgspec.Struct, frozen=True):
-    token: Name
-    hostname: Name
-    version: int = VERSION
-
-
-class Enrolled(msgspec.Struct, frozen=True):
-    node_id: int
-    node_name: str
-    credential: str
 
 
 FromAgent = Hello | Report | Samples | Heartbeat | LogChunk

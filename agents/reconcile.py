@@ -11,7 +11,11 @@ from agents.drivers.contract import DriverError, GpuDriver
 from agents.fencing import Fences
 from agents.freeing import Freer
 from agents.gpus import GpuWatch
+from agents.groups.care import GroupCare, exit_code_of
+from agents.groups.sharing import over_nodes
+from agents.groups.watch import Groups
 from agents.journal import Journal, Progress
+from agents.launching import Launcher
 from agents.leases import EXITED, GPU_LOST, WINDOW_OVER, WITHDRAWN, LeaseBook
 from agents.orphans import OrphanCare
 from agents.present import Present, is_exactly
@@ -23,9 +27,7 @@ from agents.schedule import (
     Step,
     due_at_first,
     due_at_next,
-    first_step,
     next_step,
-    overlaps,
 )
 from agents.starting import DeviceSpec, Starter
 
@@ -43,7 +45,7 @@ class Reconciler:
 
     def __init__(
         self, *, journal: Journal, driver: GpuDriver, engine: Engine, spec: DeviceSpec, clock: Clock,
-        boot_id: Callable[[], str], told: Callable[[], None],
+        boot_id: Callable[[], str], told: Callable[[], None], groups: Groups | None = None,
     ) -> None:
         self._journal = journal
         self._engine = engine
@@ -55,10 +57,12 @@ class Reconciler:
         self._withdraw_all = False
         book = LeaseBook(journal)
         self._book = book
-        self._starter = Starter(driver, engine, spec, book)
-        self._fences = Fences(engine)
+        groups = groups or Groups()
+        self._fences = Fences(engine, groups.limits)
         self._freer = Freer(driver, engine, book)
-        self._fences = Fences(engine)
+        self._launcher = Launcher(journal, book, Starter(driver, engine, spec, book), self._fences, groups, clock,
+                                  self._publish_events)
+        self._group_care = GroupCare(groups, self._freer)
         self._orphans = OrphanCare(driver, engine, book, journal.state)
         self._watch = GpuWatch(driver, journal.state)
         self._seen = Present(driver, engine)
@@ -99,7 +103,7 @@ class Reconciler:
             if not self._settled_after_boot(present, now):
                 return STOPPING_POLL_SECONDS
             self._stop_and_free(present, now)
-            self._start(present)
+            self._launcher.start_due({} if self._withdraw_all else self._wanted, present)
             self._publish(present)
             self._watch.refresh(now)
         except DriverError as refusal:
@@ -165,7 +169,9 @@ class Reconciler:
             if left:
                 return False
             for progress in state.progress.values():
-                if progress.phase in (Phase.STARTING, Phase.ACTIVE):
+                if progress.phase is Phase.ACTIVE and over_nodes(progress.lease):
+                    self._book.stop(progress, GPU_LOST, now, "The node was restarted; its group cannot go on.")
+                elif progress.phase in (Phase.STARTING, Phase.ACTIVE):
                     self._book.begin_again(progress, now)
         present.changed()
         state.faults.clear()
@@ -191,6 +197,7 @@ class Reconciler:
         lost = self._watch.lost
         if progress.phase in (Phase.STARTING, Phase.ACTIVE) and progress.lease.gpu_uuid in lost:
             self._freer.announce_end(progress, GPU_LOST, present, now, lost[progress.lease.gpu_uuid])
+        self._group_care.end_lost(progress, self._journal.state.progress, present, now)
         running = present.of(progress.lease)
         alive = running is not None and running.alive
         wanted = self._is_wanted(progress) or self._journal.state.desired is None
@@ -201,47 +208,15 @@ class Reconciler:
         elif step is Step.EXPIRE:
             self._freer.announce_end(progress, WINDOW_OVER, present, now)
         elif step is Step.EXITED:
+            progress.exit_code = exit_code_of(progress, running, self._journal.state.progress)
             self._book.stop(progress, EXITED, now)
         elif step is Step.KILL:
             self._freer.kill(progress, present, now)
         elif running is not None and progress.phase is Phase.ACTIVE:
             self._fences.mind(progress, running, now)
+        self._group_care.tell(progress)
         if progress.phase is Phase.STOPPING and step is not Step.WAIT and not _lives(present, progress):
             self._freer.free(progress, present, frozenset(lost), now)
-
-    def _start(self, present: Present) -> None:
-        state = self._journal.state
-        for lease in sorted(self._wanted.values(), key=lambda each: (each.starts_at, each.lease_id)):
-            now = self._clock.now()
-            progress = state.progress.get(lease.lease_id)
-            if progress is not None and progress.lease.attempt < lease.attempt and progress.phase is Phase.ENDED:
-                progress = None
-            if self._withdraw_all or not self._start_is_due(lease, progress, now) or self._blocked(lease):
-                continue
-            progress = progress or self._book.open(lease, now)
-            self._publish_events()
-            self._starter.bring_up(progress, present, now)
-            if progress.phase is Phase.ACTIVE and (running := present.of(lease)) is not None:
-                self._fences.mind(progress, running, now)
-            self._publish_events()
-
-    def _start_is_due(self, lease: DesiredLease, progress: Progress | None, now: float) -> bool:
-        if progress is None:
-            step = first_step(lease, now)
-            if step is Step.MISS:
-                self._book.miss(lease, now)
-            return step is Step.START
-        if progress.phase is not Phase.STARTING or progress.lease.attempt != lease.attempt:
-            return False
-        step = next_step(lease, progress.phase, wanted=True, alive=False, now=now, due_at=progress.due_at)
-        return step is Step.START
-
-    def _blocked(self, lease: DesiredLease) -> bool:
-        """Whether another lease still holds a slice of this span: the next one waits until that is read back free."""
-        return any(
-            progress.lease.lease_id != lease.lease_id and progress.phase is not Phase.ENDED
-            and overlaps(progress.lease, lease)
-            for progress in self._journal.state.progress.values())
 
     def _publish_events(self) -> None:
         self.events = tuple(self._journal.state.events)

@@ -5,6 +5,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.groups.session import Limits
+
 ENGINES = ("podman", "process")
 PREFIX = "BERTH_AGENT_"
 
@@ -20,10 +22,14 @@ class RunSettings:
     podman_url: str = ""
     pull: bool = False
     network: str = "none"
+    group_network: str = "none"
     user: str = "1000:1000"
     driver_seconds: float = 30.0
     stop_workloads: bool = False
     portal: str = ""
+    cluster_address: str = ""
+    cluster_interface: str = ""
+    limits: Limits = Limits()
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -43,6 +49,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     _option(run, "cdi-dir", help="folder of the CDI spec, /etc/cdi when left out")
     _option(run, "podman-url", help="socket of the Podman service, as unix:///run/podman/podman.sock")
     _option(run, "network", help="network of containers: none, or the name of a Podman network")
+    _option(run, "group-network", help="network of containers that run over several nodes: none, host, or a Podman "
+            "network in which the nodes' addresses reach the containers")
+    _option(run, "cluster-address", help="where other nodes reach this one; that towards the portal when left out")
+    _option(run, "cluster-interface", help="over which interface; the one with that address when left out")
+    _option(run, "group-silence-seconds", help="so long another node of a group may not be heard, 20 when left out")
+    _option(run, "group-check-seconds", help="so long the nodes of a group may look for each other, 60 when left out")
     _option(run, "user", help="user and group of containers as UID:GID, 1000:1000 when left out")
     _option(run, "driver-seconds", help="how long one call of the driver may take")
     _flag(run, "pull", help="let Podman fetch images that are not on this machine")
@@ -55,17 +67,23 @@ def run_settings(options: argparse.Namespace) -> RunSettings:
     engine = options.engine or "podman"
     if engine not in ENGINES:
         raise ValueError(f"The engine is podman or process, not {engine!r}. Correct {PREFIX}ENGINE.")
-    try:
-        driver_seconds = float(options.driver_seconds or 30)
-    except ValueError as error:
-        raise ValueError(f"--driver-seconds is a number, not {options.driver_seconds!r}.") from error
     return RunSettings(
         state=_state(options), simulate=Path(options.simulate) if options.simulate else None, engine=engine,
         cdi_dir=Path(options.cdi_dir or "/etc/cdi"),
         podman_url=options.podman_url or os.environ.get("CONTAINER_HOST", ""),
-        pull=options.pull, network=options.network or "none",
-        user=options.user or "1000:1000", driver_seconds=driver_seconds,
+        pull=options.pull, network=options.network or "none", group_network=options.group_network or "none",
+        cluster_address=options.cluster_address or "", cluster_interface=options.cluster_interface or "",
+        limits=Limits(_seconds(options, "group_silence_seconds", 20), _seconds(options, "group_check_seconds", 60)),
+        user=options.user or "1000:1000", driver_seconds=_seconds(options, "driver_seconds", 30),
         stop_workloads=options.stop_workloads, portal=_address(options.portal) if options.portal else "")
+
+
+def _seconds(options: argparse.Namespace, name: str, default: float) -> float:
+    value = getattr(options, name) or default
+    try:
+        return float(value)
+    except ValueError as error:
+        raise ValueError(f"--{name.replace('_', '-')} is a number, not {value!r}.") from error
 
 
 def _state(options: argparse.Namespace) -> Path:

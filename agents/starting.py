@@ -5,6 +5,7 @@ from typing import Protocol
 
 from agents.containers.contract import Engine, EngineError, WorkloadRefused
 from agents.drivers.contract import DriverError, GpuDriver
+from agents.groups.sharing import devices_for
 from agents.journal import Progress
 from agents.leases import EXITED, LeaseBook
 from agents.present import Present, is_exactly
@@ -74,10 +75,11 @@ class Starter:
             self._engine.remove(leftover)
         progress.device = device
         others = (each.mig_uuid for each in present.instances())
-        self._spec.ensure(tuple(sorted({device, *(uuid for uuid in others if uuid is not None)})))
-        running = self._engine.start(lease, device)
+        given = devices_for(lease, device)
+        self._spec.ensure(tuple(sorted({*given.split(","), *(uuid for uuid in others if uuid is not None)})))
+        running = self._engine.start(lease, given)
         got = self._engine.device_of(running)
-        if got == device:
+        if got == given:
             self._book.activate(progress, device, now)
             return
         present.changed()
@@ -86,7 +88,7 @@ class Starter:
             self._book.stop(progress, EXITED, now)
             return
         self._engine.kill(running)
-        raise EngineError(f"The workload was given {got or 'no device'} instead of {device}; it was stopped.")
+        raise EngineError(f"The workload was given {got or 'no device'} instead of {given}; it was stopped.")
 
 
 def with_holders(refusal: DriverError) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from agents.complaints import Complaints
 from agents.containers.contract import Engine, EngineError, HostUse, Running
 from agents.drivers.contract import DeviceUse, DriverError, GpuDriver, Instance
+from agents.groups.sharing import has_own_workload, workload_key
 from agents.journal import Progress
 from agents.protocol import GpuSample, LeaseSample, Samples
 
@@ -62,8 +63,8 @@ class Telemetry:
         self, progress: Progress, use: dict[str, DeviceUse], running: dict[tuple[int, int], Running]
     ) -> LeaseSample:
         device = use.get(progress.device, DeviceUse())
-        workload = running.get((progress.lease.lease_id, progress.lease.attempt))
-        host = self._host_use(workload)
+        workload = running.get(workload_key(progress.lease))
+        host = self._host_use(workload) if has_own_workload(progress.lease) else HostUse()
         pids = device.pids if device.pids is not None else (workload.pids if workload else None)
         return LeaseSample(
             lease_id=progress.lease.lease_id, utilization=_percent(device.utilization), tensor=_percent(device.tensor),
@@ -82,7 +83,7 @@ class Telemetry:
 
 
 def _lives(progress: Progress, running: dict[tuple[int, int], Running]) -> bool:
-    workload = running.get((progress.lease.lease_id, progress.lease.attempt))
+    workload = running.get(workload_key(progress.lease))
     return workload is not None and workload.alive
 
 

@@ -3,7 +3,7 @@
 # A test whose need is missing skips by name with the reason, and fails when CI=true.
 set -euo pipefail
 
-packages=(chromium libatomic1 fonts-noto-cjk podman catatonit runc netavark slirp4netns busybox-static iptables)
+packages=(chromium libatomic1 fonts-noto-cjk podman catatonit runc netavark slirp4netns busybox-static iptables iproute2)
 
 missing=()
 for package in "${packages[@]}"; do

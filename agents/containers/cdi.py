@@ -54,13 +54,13 @@ class CdiSpec:
             raise EngineError(f"The CDI spec lacks {', '.join(sorted(missing))} after it was generated.")
         self._checked = wanted
 
-    def nodes_of(self, device: str) -> frozenset[str]:
-        """The device nodes a container gets that asks for this device; empty when the spec does not name it."""
+    def nodes_of(self, *devices: str) -> frozenset[str]:
+        """The device nodes a container gets that asks for these devices; empty when the spec lacks one of them."""
         spec = self._read()
-        for entry in spec.get("devices", ()):
-            if entry.get("name") == device:
-                return frozenset((*_nodes(spec), *_nodes(entry)))
-        return frozenset()
+        entries = [entry for entry in spec.get("devices", ()) if entry.get("name") in devices]
+        if {entry["name"] for entry in entries} != set(devices):
+            return frozenset()
+        return frozenset((*_nodes(spec), *(node for entry in entries for node in _nodes(entry))))
 
     def _named(self) -> frozenset[str]:
         return frozenset(entry.get("name", "") for entry in self._read().get("devices", ()))
@@ -83,7 +83,7 @@ def simulated_spec(devices: tuple[str, ...]) -> Spec:
             {
                 "name": device,
                 "containerEdits": {
-                    "env": [f"CUDA_VISIBLE_DEVICES={device}", "NVIDIA_VISIBLE_DEVICES=void"],
+                    "env": ["NVIDIA_VISIBLE_DEVICES=void"],
                     "deviceNodes": [{"path": f"/dev/berth/{device}", "type": "c", "major": 1, "minor": 5,
                                      "permissions": "rw"}],
                 },

@@ -47,9 +47,9 @@ class Engine(Protocol):
         """Every workload with our label for this node, ended ones too until they are removed."""
 
     def start(self, lease: DesiredLease, device: str) -> Running:
-        """Start the workload on ``device`` (a MIG UUID or a GPU UUID) and nothing else. Idempotent by lease and
-        attempt: one that runs already is adopted. Raises when the device cannot be handed over, never starts without.
-        """
+        """Start the workload on ``device`` (a MIG UUID, a GPU UUID, or the GPUs that a group has here with commas) and
+        nothing else. Idempotent by lease and attempt: one that runs already is adopted. Raises when a device cannot be
+        handed over, never starts without."""
 
     def device_of(self, running: Running) -> str | None:
         """The device read back from the started workload, not from the request."""

@@ -5,6 +5,7 @@ import re
 from datetime import UTC, datetime
 
 from agents.containers.contract import WorkloadRefused
+from agents.groups.environment import group_environment
 from agents.protocol import DesiredLease
 
 log = logging.getLogger(__name__)
@@ -14,10 +15,11 @@ _DENIED = re.compile(r"(LD_|NVIDIA_|DOCKER_|BERTH_|CUDA_VISIBLE_DEVICES$|PATH$)"
 _MAX_VALUE_BYTES = 8192
 
 
-def lease_environment(lease: DesiredLease, device: str) -> dict[str, str]:
+def lease_environment(lease: DesiredLease, device: str, interface: str = "") -> dict[str, str]:
     """What every engine sets. The device is named by its UUID and nothing the owner sets can widen it.
 
-    ``BERTH_ENDS_AT`` announces the end of the window; TERM follows ``BERTH_GRACE_SECONDS`` before it.
+    ``BERTH_ENDS_AT`` announces the end of the window; TERM follows ``BERTH_GRACE_SECONDS`` before it. ``interface`` is
+    the one that ranks of a group talk over.
     """
     environment = _of_owner(lease)
     environment.update({
@@ -31,6 +33,8 @@ def lease_environment(lease: DesiredLease, device: str) -> dict[str, str]:
         "BERTH_ENDS_AT": datetime.fromtimestamp(lease.ends_at, UTC).isoformat(),
         "BERTH_GRACE_SECONDS": str(lease.workload.grace_seconds),
     })
+    if lease.group is not None:
+        environment.update(group_environment(lease.group, interface))
     return environment
 
 

@@ -6,6 +6,7 @@ device is removed, never used. Everything is found again by label; what lacks ou
 
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,11 @@ class PodmanEngine:
     name = "podman"
 
     def __init__(
-        self, url: str, node: str, spec: CdiSpec, hardening: Hardening | None = None, pull: bool = False
+        self, url: str, node: str, spec: CdiSpec, hardening: Hardening | None = None, pull: bool = False,
+        interface: Callable[[], str] = str,
     ) -> None:
+        """``interface`` tells over which one the ranks of a group talk."""
+        self._interface = interface
         self._api = PodmanApi(url)
         self._node = node
         self._spec = spec
@@ -52,7 +56,7 @@ class PodmanEngine:
             return present
         if present is not None:
             self.remove(present)
-        body = container_spec(lease, device, self._node, self._hardening)
+        body = container_spec(lease, device, self._node, self._hardening, self._interface())
         if self._pull:
             self._fetch(lease.workload.image)
         self._create(lease, body)
@@ -69,12 +73,12 @@ class PodmanEngine:
     def device_of(self, running: Running) -> str | None:
         """The labelled device, if the container was given its nodes and no other, as runc's own file says."""
         facts = self._api.get(f"/containers/{running.name}/json")
-        device = facts["Config"]["Labels"].get(DEVICE)
+        device = facts["Config"]["Labels"].get(DEVICE, "")
         given = _runtime_config(facts.get("OCIConfigPath", ""))
         nodes = frozenset(node["path"] for node in given.get("linux", {}).get("devices", ()) or ())
         seen = {value.partition("=")[2] for value in given.get("process", {}).get("env", ())
                 if value.startswith("CUDA_VISIBLE_DEVICES=")}
-        if not nodes or nodes != self._spec.nodes_of(device) or seen != {device}:
+        if not nodes or nodes != self._spec.nodes_of(*device.split(",")) or seen != {device}:
             log.warning("container %s got %s and sees %s", running.name, sorted(nodes), sorted(seen))
             return None
         return device

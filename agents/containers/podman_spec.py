@@ -5,6 +5,7 @@ from typing import Any
 
 from agents.containers.cdi import KIND
 from agents.containers.environment import checked_command, lease_environment
+from agents.groups.sharing import over_nodes
 from agents.protocol import DesiredLease
 
 LEASE = "berth.lease"
@@ -24,6 +25,7 @@ class Hardening:
 
     user: str = "1000:1000"
     network: str = "none"
+    group_network: str = "none"
     tmp_mib: int = 1024
 
 
@@ -31,9 +33,12 @@ def container_name(lease: DesiredLease) -> str:
     return f"berth-{lease.lease_id}-{lease.attempt}"
 
 
-def container_spec(lease: DesiredLease, device: str, node: str, hardening: Hardening) -> dict[str, Any]:
-    """The body of Podman's create call. Memory and swap are one limit, so that nothing is swapped out."""
-    environment = {"LANG": "C.UTF-8", "HOME": "/tmp"} | lease_environment(lease, device)
+def container_spec(
+    lease: DesiredLease, device: str, node: str, hardening: Hardening, interface: str = ""
+) -> dict[str, Any]:
+    """The body of Podman's create call. Memory and swap are one limit, so that nothing is swapped out. ``device`` may
+    be several, with commas; ``interface`` is the one that ranks of a group talk over."""
+    environment = {"LANG": "C.UTF-8", "HOME": "/tmp"} | lease_environment(lease, device, interface)
     return {
         "name": container_name(lease),
         "image": lease.workload.image,
@@ -43,7 +48,7 @@ def container_spec(lease: DesiredLease, device: str, node: str, hardening: Harde
         "env_host": False,
         "httpproxy": False,
         "labels": {LEASE: str(lease.lease_id), ATTEMPT: str(lease.attempt), NODE: node, DEVICE: device},
-        "devices": [{"path": f"{KIND}={device}"}],
+        "devices": [{"path": f"{KIND}={each}"} for each in device.split(",")],
         "user": hardening.user,
         "no_new_privileges": True,
         "cap_drop": ["ALL"],
@@ -57,13 +62,13 @@ def container_spec(lease: DesiredLease, device: str, node: str, hardening: Harde
         "stop_timeout": lease.workload.grace_seconds,
         "log_configuration": {"driver": "k8s-file", "size": LOG_BYTES},
         "resource_limits": _limits(lease),
-        **_network(hardening.network),
+        **_network(hardening.group_network if over_nodes(lease) else hardening.network),
     }
 
 
 def _network(name: str) -> dict[str, Any]:
-    if name == "none":
-        return {"netns": {"nsmode": "none"}}
+    if name in ("none", "host"):
+        return {"netns": {"nsmode": name}}
     return {"netns": {"nsmode": "bridge"}, "Networks": {name: {}}}
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,7 +59,9 @@ class ProcessEngine:
 
     name = "process"
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, interface: Callable[[], str] = str) -> None:
+        """``interface`` tells over which one the ranks of a group talk."""
+        self._interface = interface
         self._folder = (state / "workloads").resolve()
         self._folder.mkdir(parents=True, exist_ok=True)
         self._keepers: dict[str, subprocess.Popen[bytes]] = {}
@@ -142,7 +145,7 @@ class ProcessEngine:
         plain = {"PYTHONUNBUFFERED": "1", "LANG": "C.UTF-8"}
         fixed = {"PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}", "HOME": str(folder / "home"),
                  "BERTH_WORKLOAD": str(folder)}
-        return plain | lease_environment(lease, device) | fixed
+        return plain | lease_environment(lease, device, self._interface()) | fixed
 
     def _launch(self, folder: Path) -> None:
         """Start the keeper and wait for its word: ready, or why the command cannot be started."""

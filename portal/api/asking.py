@@ -10,6 +10,7 @@ from portal.audit.actions import GROUPS
 from portal.audit.origin import Via
 from portal.notices.models import Kind
 from portal.reservations.models import State
+from portal.workloads.models import MOST_RESTARTS, RankLoss
 
 MOST_COUNT = 2**31 - 1
 
@@ -35,6 +36,10 @@ class WorkloadAsked(StrictSerializer):
         default=dict,
     )
     grace_seconds = serializers.IntegerField(min_value=0, max_value=600, required=False, default=30)
+    rank_loss = serializers.ChoiceField(
+        choices=RankLoss.choices, required=False, default=RankLoss.END,
+        help_text="for several whole GPUs: whether the group ends or starts again when a rank is lost")
+    restarts_most = serializers.IntegerField(min_value=0, max_value=MOST_RESTARTS, required=False, default=0)
 
     def validate_environment(self, environment: dict) -> dict:
         if len(environment) > 256:

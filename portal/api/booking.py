@@ -85,4 +85,6 @@ def draft_of(tenant: Tenant, asked: dict) -> WorkloadDraft:
         command=tuple(workload["command"]),
         environment=workload["environment"],
         grace_seconds=workload["grace_seconds"],
+        rank_loss=workload["rank_loss"],
+        restarts_most=workload["restarts_most"],
     )

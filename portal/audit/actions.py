@@ -43,6 +43,7 @@ ACTIONS: dict[str, Promise] = {
     "reservation.end_changed": _("End of a reservation changed"),
     "reservation.renamed": _("Reservation renamed"),
     "reservation.running": _("Reservation began to run"),
+    "reservation.restarted": _("Group started again after a rank was lost"),
     "reservation.ended": _("Reservation ended"),
     "reservation.released": _("Reservation given back early"),
     "reservation.cancelled": _("Reservation cancelled"),

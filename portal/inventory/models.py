@@ -54,7 +54,7 @@ class Node(models.Model):
     until ``observed_generation`` has caught up the sweep keeps pushing. ``rack``: nodes of one are near each other.
 
     ``by_plan``: it is in maintenance because of a planned one, and returns by itself. ``drain_until``: what still runs
-    on a draining node ends then.
+    on a draining node ends then. ``cluster_address`` is where ranks of a group on other nodes reach it, as it says.
     """
 
     name = models.CharField(_("name"), max_length=63, unique=True)
@@ -73,6 +73,8 @@ class Node(models.Model):
     driver_version = models.CharField(max_length=128, blank=True)
     engine = models.CharField(max_length=64, blank=True)
     simulated = models.BooleanField(default=False)
+    cluster_address = models.CharField(max_length=255, blank=True)
+    cluster_interface = models.CharField(max_length=15, blank=True)
     clock_offset_ms = models.BigIntegerField(null=True)
     last_seen_at = models.DateTimeField(null=True, blank=True)
     enrolled_at = models.DateTimeField(null=True, blank=True)

@@ -28,6 +28,8 @@ def record_hello(node: Node, hello: Hello, received_at: dt.datetime) -> Node:
         driver_version=hello.driver_version,
         engine=hello.engine[:64],
         simulated=hello.simulated,
+        cluster_address=hello.cluster_address,
+        cluster_interface=hello.cluster_interface,
         clock_offset_ms=offset_ms,
         last_seen_at=received_at,
     )

@@ -13,10 +13,10 @@ from agents import protocol
 from portal.audit.origin import Via, coming_from
 from portal.inventory.enrolment import node_of_credential
 from portal.inventory.models import Node
-from portal.inventory.reported import record_hello
 from portal.live.agent_frames import AgentFrames
 from portal.live.database import in_database
 from portal.live.hub import Hub, hub
+from portal.live.node_rows import take_hello
 from portal.live.rates import Allowance
 from portal.live.socket import Socket
 from portal.reservations.dispatch import desired_document
@@ -119,7 +119,7 @@ class AgentSocket:
             return False
         now = dt.datetime.now(dt.UTC)
         try:
-            await in_database(record_hello)(node, hello, now)
+            await in_database(take_hello)(node, hello, now)
         except UNSTORABLE as error:
             log.warning("node %s: hello cannot be stored: %s", node.pk, error)
             await self._refuse("bad_frame", "This hello holds values that cannot be stored.", BAD_CODE)

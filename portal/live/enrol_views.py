@@ -10,7 +10,8 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 from redis.exceptions import RedisError
 
-from agents.protocol import SUPPORTED_VERSIONS, Enrol, Enrolled
+from agents.enrol_format import Enrol, Enrolled
+from agents.protocol import SUPPORTED_VERSIONS
 from portal.inventory.enrolment import enrol
 from portal.inventory.errors import EnrolmentRefused
 

@@ -7,9 +7,13 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext_noop
 
+from agents.protocol import Hello
 from portal import events
 from portal.inventory.hearing import record_degraded, record_heard_again
 from portal.inventory.models import Gpu, Node, NodeState
+from portal.inventory.reported import record_hello
+from portal.inventory.services import raise_generations
+from portal.reservations.group_facts import nodes_beside
 from portal.reservations.models import LIVE, Lease
 
 PROBE_LATE_SECONDS = 30
@@ -38,6 +42,15 @@ class Heard:
 
     at: dt.datetime
     probe_age_seconds: float | None = None
+
+
+def take_hello(node: Node, hello: Hello, received_at: dt.datetime) -> None:
+    """What a node says of itself; who was told how to reach it before is told anew."""
+    before = (node.cluster_address, node.driver_version)
+    node = record_hello(node, hello, received_at)
+    if (node.cluster_address, node.driver_version) != before:
+        with transaction.atomic():  # of its own: this node's row is free again, and no two hellos wait for each other
+            raise_generations(nodes_beside(node.pk))
 
 
 def belongings_of(node_id: int) -> Belongings:

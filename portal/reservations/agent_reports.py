@@ -17,12 +17,14 @@ from portal.inventory.hearing import end_silence
 from portal.inventory.models import Node
 from portal.inventory.services import raise_generations
 from portal.reservations.ending import close_reservation
+from portal.reservations.group_endings import begin_again_where_free, heed_loss, lock_group
 from portal.reservations.lease_events import APPLY, Misfit, end_lease
 from portal.reservations.models import Lease, LeaseState, QuarantinedEvent
 from portal.reservations.queue_bell import ring_queue
 
 log = logging.getLogger(__name__)
 
+ENDINGS = ("stopping", "freed", "failed")
 UNSEEN_AFTER = dt.timedelta(seconds=120)
 
 
@@ -41,6 +43,8 @@ def apply_report(node_id: int, report: Report, received_at: dt.datetime) -> list
 
 @transaction.atomic
 def _apply_event(node_id: int, event: LeaseEvent, received_at: dt.datetime) -> None:
+    if event.kind in ENDINGS:
+        lock_group(event.lease_id)
     lease = _locked_leases().filter(pk=event.lease_id, gpu__node_id=node_id).first()
     try:
         if lease is None:
@@ -54,7 +58,8 @@ def _apply_event(node_id: int, event: LeaseEvent, received_at: dt.datetime) -> N
         _quarantine(node_id, event, str(why))
         return
     if changed:
-        _tell(lease)
+        heed_loss(lease, event, received_at)
+        _tell(lease, received_at)
 
 
 def _locked_leases() -> QuerySet[Lease]:
@@ -63,7 +68,8 @@ def _locked_leases() -> QuerySet[Lease]:
     return rows.select_related("reservation__tenant", "reservation__profile", "gpu")
 
 
-def _tell(lease: Lease) -> None:
+def _tell(lease: Lease, now: dt.datetime) -> None:
+    begin_again_where_free(lease, now)
     close_reservation(lease.reservation_id)
     lease.refresh_from_db(fields=["state"])
     if lease.state in (LeaseState.ENDED, LeaseState.FAILED):
@@ -111,7 +117,8 @@ def _overlaps(lease: Lease, held: list[tuple[str, int, int]]) -> bool:
 
 @transaction.atomic
 def _end_unseen(lease_id: int, received_at: dt.datetime) -> None:
+    lock_group(lease_id)
     lease = _locked_leases().get(pk=lease_id)
     reason = "withdrawn" if lease.end_reason == "" else lease.end_reason
     if lease.state == LeaseState.STOPPING and end_lease(lease, LeaseState.ENDED, reason, received_at):
-        _tell(lease)
+        _tell(lease, received_at)

@@ -1,7 +1,9 @@
 """What a node shall do: its desired document, built from rows at the moment it is sent."""
 
+from agents.group_format import Group
 from agents.protocol import Desired, DesiredLease, WorkloadSpec
 from portal.inventory.models import Node, NodeState
+from portal.reservations.group_facts import Groups
 from portal.reservations.models import Lease, LeaseState
 
 HANDED_OUT = [LeaseState.PLANNED, LeaseState.STARTING, LeaseState.ACTIVE]
@@ -14,16 +16,20 @@ def desired_document(node_id: int) -> Desired:
     and brings another push.
     """
     node = Node.objects.get(pk=node_id)
-    leases = (
+    leases = list(
         Lease.objects.filter(gpu__node=node, frozen_at__isnull=False, state__in=HANDED_OUT)
         .select_related("gpu", "reservation__workload", "reservation__profile")
         .order_by("pk")
     )
-    handed = () if node.state == NodeState.RETIRED else tuple(map(_desired_lease, leases))
-    return Desired(generation=node.generation, leases=handed)
+    if node.state == NodeState.RETIRED:
+        return Desired(generation=node.generation, leases=())
+    groups = Groups(leases)
+    handed = (lease for lease in leases if lease.state != LeaseState.PLANNED or groups.may_start(lease))
+    desired = tuple(_desired_lease(lease, groups.of(lease)) for lease in handed)
+    return Desired(generation=node.generation, leases=desired)
 
 
-def _desired_lease(lease: Lease) -> DesiredLease:
+def _desired_lease(lease: Lease, group: Group | None) -> DesiredLease:
     reservation, workload = lease.reservation, lease.reservation.workload
     return DesiredLease(
         lease_id=lease.pk,
@@ -45,4 +51,5 @@ def _desired_lease(lease: Lease) -> DesiredLease:
             grace_seconds=workload.grace_seconds,
         ),
         attempt=lease.attempt,
+        group=group,
     )

@@ -8,10 +8,12 @@ from collections.abc import Iterable
 
 from django.utils import timezone
 
+from agents import group_reasons
 from portal.audit.services import record_change
 from portal.inventory.services import raise_generations
 from portal.notices.models import Kind
 from portal.notices.services import settle
+from portal.reservations.group_words import stored_detail
 from portal.reservations.models import (
     BOUND,
     LIVE,
@@ -33,11 +35,15 @@ CLOSED = "closed"
 GRAVEST_FIRST = [
     ("gpu_lost", EndReason.NODE_LOST),
     ("node_lost", EndReason.NODE_LOST),
+    *((check, EndReason.FAILED) for check in sorted(group_reasons.CHECKS)),
     ("start_failed", EndReason.FAILED),
     ("exit_failed", EndReason.FAILED),
+    (group_reasons.PEER_LOST, EndReason.NODE_LOST),
+    (group_reasons.PEER_FAILED, EndReason.FAILED),
     (CLOSED, EndReason.DISPLACED),
     ("not_started", EndReason.NO_SHOW),
     ("withdrawn", EndReason.RELEASED),
+    (group_reasons.PEER_WITHDRAWN, EndReason.RELEASED),
     ("exited", EndReason.COMPLETED),
     ("window_over", EndReason.COMPLETED),
 ]
@@ -131,5 +137,5 @@ def _reason(leases: list[Lease]) -> tuple[str, str]:
     for told, reason in GRAVEST_FIRST:
         for lease in leases:
             if lease.end_reason == told:
-                return reason, lease.detail
+                return reason, stored_detail(lease)
     return EndReason.FAILED, ""

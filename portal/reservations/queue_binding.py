@@ -45,7 +45,8 @@ def request_of(reservation: Reservation, during) -> Request:
 
 def draft_of(workload: Workload) -> WorkloadDraft:
     return WorkloadDraft(
-        workload.name, workload.image, tuple(workload.command), dict(workload.environment), workload.grace_seconds
+        workload.name, workload.image, tuple(workload.command), dict(workload.environment), workload.grace_seconds,
+        workload.rank_loss, workload.restarts_most,
     )
 
 

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from portal.inventory.models import Pool
 from portal.ledger.folding import whole_second
 from portal.reservations.context import Shell
+from portal.reservations.group_words import detail_of, is_of_group
 from portal.reservations.models import LIVE, OPEN, Lease, LeaseState, Reservation, State
 from portal.reservations.selectors import ON_DEVICE
 from portal.reservations.templatetags.berth_format import duration, moment, second
@@ -65,6 +66,14 @@ class Story:
         return any(lease.state in ON_DEVICE for lease in self.leases)
 
     @property
+    def why(self) -> str:
+        """What is to be said of its end: of the group where one of its ranks knows, in the reader's language."""
+        told = next((lease for lease in self.leases if is_of_group(lease)), None)
+        if told is not None:
+            return detail_of(told)
+        return self.reservation.end_detail or (self.lease.detail if self.lease else "")
+
+    @property
     def on_device(self) -> bool:
         """The rank that is shown is on its GPU: live values come."""
         return self.lease is not None and self.lease.state in ON_DEVICE
@@ -82,7 +91,8 @@ class Story:
     def says_why(self) -> bool:
         """There is a sentence about how it ended that the answer to its question does not tell already."""
         answered = self.reservation.state == State.REFUSED and self.reservation.approval_id is not None
-        return bool(self.reservation.end_detail and not answered or self.lease and self.lease.detail)
+        told = any(map(is_of_group, self.leases))
+        return bool(told or self.reservation.end_detail and not answered or self.lease and self.lease.detail)
 
     @property
     def unmeasured(self) -> bool:

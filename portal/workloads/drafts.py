@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from django.utils.translation import gettext as _
 
 from portal.tenants.models import Tenant
-from portal.workloads.models import Template, Workload
+from portal.workloads.models import MOST_RESTARTS, RankLoss, Template, Workload
 
 ENVIRONMENT_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 IMAGE = re.compile(r"[a-z0-9][a-z0-9._:/@-]{0,511}")
@@ -31,6 +31,8 @@ class WorkloadDraft:
     command: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     grace_seconds: int = 30
+    rank_loss: str = RankLoss.END
+    restarts_most: int = 0
 
 
 def draft_from_template(template: Template, name: str = "") -> WorkloadDraft:
@@ -52,6 +54,8 @@ def workloads_from(draft: WorkloadDraft, tenant: Tenant, count: int) -> list[Wor
             command=list(draft.command),
             environment=draft.environment,
             grace_seconds=draft.grace_seconds,
+            rank_loss=draft.rank_loss,
+            restarts_most=draft.restarts_most,
         )
         for _number in range(count)
     )
@@ -64,6 +68,7 @@ def check_draft(draft: WorkloadDraft) -> WorkloadDraft:
         raise DraftRefused(_("“%(image)s” is not an image name.") % {"image": draft.image[:80]})
     if not 0 <= draft.grace_seconds <= 600:
         raise DraftRefused(_("The time to save is 0 to 600 s."))
+    _check_rank_loss(draft)
     _check_command(draft.command)
     _check_environment(draft.environment)
     parts = [*draft.command, *draft.environment, *draft.environment.values()]
@@ -72,6 +77,14 @@ def check_draft(draft: WorkloadDraft) -> WorkloadDraft:
             _("Command and environment together have at most %(most)d kB.") % {"most": LARGEST_BYTES // 1024}
         )
     return draft
+
+
+def _check_rank_loss(draft: WorkloadDraft) -> None:
+    least = 1 if draft.rank_loss == RankLoss.RESTART else 0
+    most = MOST_RESTARTS if least else 0
+    if draft.rank_loss not in RankLoss.values or not least <= draft.restarts_most <= most:
+        raise DraftRefused(
+            _("When a rank is lost, the group ends, or starts again 1 to %(most)d times.") % {"most": MOST_RESTARTS})
 
 
 def check_name(name: str) -> str:

@@ -3,8 +3,11 @@
 from django.conf import settings
 from django.core.validators import MaxValueValidator
 from django.db import models
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+
+MOST_RESTARTS = 10
 
 
 class Template(models.Model):
@@ -28,10 +31,16 @@ class Template(models.Model):
         return self.name
 
 
+class RankLoss(models.TextChoices):
+    END = "end", _("end the group")
+    RESTART = "restart", _("start the group again")
+
+
 class Workload(models.Model):
     """The frozen copy that belongs to one reservation: later edits of a template never change it.
 
-    ``command`` is an argument list, never a shell line.
+    ``command`` is an argument list, never a shell line. ``rank_loss`` is what becomes of a group one of whose ranks is
+    lost: with ``restart`` it begins again, at most ``restarts_most`` times; ``restarts`` counts them.
     """
 
     tenant = models.ForeignKey("tenants.Tenant", on_delete=models.PROTECT, related_name="+")
@@ -40,6 +49,15 @@ class Workload(models.Model):
     command = models.JSONField(_("command"), default=list)
     environment = models.JSONField(_("environment"), default=dict)
     grace_seconds = models.PositiveSmallIntegerField(default=30, validators=[MaxValueValidator(600)])
+    rank_loss = models.CharField(max_length=16, choices=RankLoss.choices, default=RankLoss.END)
+    restarts_most = models.PositiveSmallIntegerField(default=0, validators=[MaxValueValidator(MOST_RESTARTS)])
+    restarts = models.PositiveSmallIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(rank_loss__in=RankLoss.values), name="workload_rank_loss_known"),
+            models.CheckConstraint(condition=Q(restarts__lte=F("restarts_most")), name="workload_restarts_in_limit"),
+        ]
 
     def __str__(self) -> str:
         return self.name

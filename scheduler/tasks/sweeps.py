@@ -15,6 +15,7 @@ from portal.live import rollups
 from portal.notices.delivery import deliver_due
 from portal.notices.forgetting import forget_old_notices
 from portal.reservations import approving, maintenance_sweep, reminders, replacing_sweep, sweeps
+from portal.reservations.group_endings import end_lost_groups
 from scheduler.tasks.locks import only_one
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ def freeze_due() -> int:
 
 @shared_task(name="scheduler.end_overdue")
 def end_overdue() -> int:
-    return sweep("end_overdue", sweeps.end_overdue)
+    return sweep("end_overdue", lambda: sweeps.end_overdue() + end_lost_groups())
 
 
 @shared_task(name="scheduler.push_behind")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -49,9 +50,10 @@ class Node:
             "starts_at": now + begins, "ends_at": now + begins + seconds, "workload": WorkloadSpec(**workload)}
         return DesiredLease(**(facts | more))
 
-    def start_agent(self, *options: str) -> None:
-        command = [sys.executable, "-m", "agents", "run", "--state", str(self.state), "--simulate", str(self.file),
-                   *(options or ("--engine", "process"))]
+    def start_agent(self, *options: str, through: Sequence[str] = ()) -> None:
+        """``through`` is a command that runs it elsewhere."""
+        command = [*through, sys.executable, "-m", "agents", "run", "--state", str(self.state),
+                   "--simulate", str(self.file), *(options or ("--engine", "process"))]
         with open(self.log, "ab") as log:
             self.agent = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
 

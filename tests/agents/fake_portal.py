@@ -29,7 +29,8 @@ from agents.protocol import (
 class FakePortal:
     """Runs in a thread of its own. ``acknowledge`` off keeps events untold; ``clock_ahead`` skews its clock."""
 
-    def __init__(self, clock_ahead: float = 0.0) -> None:
+    def __init__(self, clock_ahead: float = 0.0, host: str = "127.0.0.1") -> None:
+        self.host = host
         self.acknowledge = True
         self.clock_ahead = clock_ahead
         self.frames: list[FromAgent] = []
@@ -46,7 +47,7 @@ class FakePortal:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def up(self) -> None:
         self._do(self._open())
@@ -86,6 +87,9 @@ class FakePortal:
                         lambda: f"no {kind} of lease {lease_id}; there are {self.events()}")
 
     def stop(self) -> None:
+        socket = self._socket
+        if socket is not None:  # its other end may be out of reach by now
+            self._loop.call_soon_threadsafe(socket.transport.abort)
         with contextlib.suppress(Exception):
             self.down()
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -96,7 +100,7 @@ class FakePortal:
         return future.result(10)
 
     async def _open(self) -> None:
-        self._server = await serve(self._serve, "127.0.0.1", self.port, max_size=1 << 20)
+        self._server = await serve(self._serve, self.host, self.port, max_size=1 << 20)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _close(self) -> None:

@@ -47,6 +47,7 @@ RECORDS: dict[str, set[str]] = {
     "portal.inventory.hearing.end_silence": {"node.heard"},
     "portal.inventory.reported.record_gpus": {"gpu.joined", "gpu.changed", "node.degraded"},
     "portal.inventory.reported.record_hello": {"gpu.joined", "gpu.changed", "node.degraded", "node.heard"},
+    "portal.live.node_rows.take_hello": {"gpu.joined", "gpu.changed", "node.degraded", "node.heard"},
     "portal.live.node_rows.record_heard": {"node.heard", "node.degraded"},
     "portal.reservations.sweeps.mark_silent_nodes": {"node.silent"},
     "portal.inventory.services.begin_planned": {"node.state"},
@@ -93,6 +94,8 @@ RECORDS: dict[str, set[str]] = {
     "portal.reservations.trying.claim_of": {"reservation.guaranteed"},
     "portal.reservations.trying.outcome_of": {"reservation.moved", "reservation.end_changed"},
     "portal.reservations.maintenance_effects.take_out": {"reservation.ended"},
+    "portal.reservations.group_endings.heed_loss": {"reservation.restarted"},
+    "portal.reservations.group_endings.end_lost_groups": {"reservation.ended", "reservation.restarted"},
     "portal.reservations.writing_off.write_off_node": {"node.written_off", "node.retired", "reservation.ended"},
 }
 
@@ -118,6 +121,7 @@ UNRECORDED: dict[str, str] = {
     "portal.notices.services.mark_read": "one's own reading",
     "portal.notices.services.notify": "a notice tells of a change that is recorded",
     "portal.notices.services.retry_deliveries": "a mail tells of a change that is recorded",
+    "portal.notices.services.settle": "a notice tells of a change that is recorded",
     "portal.notices.services.set_preferences": "which mails somebody wants is no right",
     "portal.quotas.hours.replace_hours": _STEP,
     "portal.reservations.booking.claim_key": _STEP,
@@ -127,6 +131,7 @@ UNRECORDED: dict[str, str] = {
     "portal.reservations.ending.refuse_held": _STEP,
     "portal.reservations.ending.withdraw_leases": _STEP,
     "portal.reservations.giving_way.requeue": _STEP,
+    "portal.reservations.group_endings.begin_again_where_free": _STEP,
     "portal.reservations.lease_events.started": _LEASE,
     "portal.reservations.lease_events.stopping": _LEASE,
     "portal.reservations.lease_events.freed": _LEASE,

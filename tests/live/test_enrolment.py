@@ -7,7 +7,7 @@ from django.conf import settings
 from django.test import Client
 from redis import Redis
 
-from agents.protocol import Enrolled
+from agents.enrol_format import Enrolled
 from portal.inventory.enrolment import new_enrolment_token, node_of_credential
 from portal.inventory.models import EnrolmentToken
 from tests.live.parts import some_nodes

@@ -3,8 +3,10 @@
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from portal.reservations.models import EndReason, LeaseState, Reservation, State, Wait
+from portal.reservations.group_words import detail_of
+from portal.reservations.models import EndReason, Lease, LeaseState, Reservation, State, Wait
 from portal.reservations.queue_reasons import reason_sentence
+from portal.workloads.models import RankLoss
 
 
 class NamedShape(serializers.Serializer):
@@ -38,7 +40,10 @@ class LeaseShape(serializers.Serializer):
     stopping_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
     exit_code = serializers.IntegerField(allow_null=True)
-    detail = serializers.CharField()
+    detail = serializers.SerializerMethodField()
+
+    def get_detail(self, lease: Lease) -> str:
+        return detail_of(lease)
 
 
 class WorkloadShape(serializers.Serializer):
@@ -49,6 +54,9 @@ class WorkloadShape(serializers.Serializer):
     command = serializers.ListField(child=serializers.CharField())
     environment_names = serializers.SerializerMethodField()
     grace_seconds = serializers.IntegerField()
+    rank_loss = serializers.ChoiceField(choices=RankLoss.choices)
+    restarts_most = serializers.IntegerField()
+    restarts = serializers.IntegerField(help_text="how often the group was started again")
 
     def get_environment_names(self, workload) -> list[str]:
         return sorted(workload.environment)

@@ -40,6 +40,8 @@ LIVE = [LeaseState.PLANNED, LeaseState.STARTING, LeaseState.ACTIVE, LeaseState.S
 BOUND = [LeaseState.PLANNED, LeaseState.STARTING, LeaseState.ACTIVE]
 # The end reason of a lease whose rank was given another place: it says nothing about how the reservation ended.
 MOVED = "moved"
+# That of a lease whose rank begins again in the same place once it is free; it counts until then.
+RESTARTED = "restarted"
 # What quotas and shares count. What a move left behind keeps its span until it is free, but its rank counts once.
 COUNTED = Q(state__in=LIVE) & ~Q(end_reason=MOVED)
 OPEN = [State.CONFIRMED, State.RUNNING]
