@@ -249,3 +249,15 @@ def test_a_stranger_at_an_address_that_is_none_is_led_to_sign_in_without_a_menu(
     assert gone.status_code == 404
     body = gone.content.decode()
     assert 'href="/sign-in/?next=/nowhere/"' in body and 'href="/timeline/"' not in body
+
+
+def test_the_day_puts_what_is_over_into_one_row_and_each_that_is_open_into_its_own(page, org, pool, member):
+    now, gpu = timezone.now().replace(microsecond=0), pool.gpus.last()
+    for hours_ago in (3, 2):
+        over = make_reservation(
+            org[1], pool, "1g.10gb", window(now - hours_ago * HOUR, 0.5), places=((gpu, 0),), owner=member,
+            state=State.ENDED, lease_state=LeaseState.ENDED)  # fmt: skip
+        Reservation.objects.filter(pk=over.pk).update(ended_at=over.during.upper)
+    running(org[1], pool, member, count=2)
+    rows = page.get("/").context["rows"]
+    assert [(row.css, row.y) for row in rows] == [("dim ended", 20), ("dim ended", 20), ("mine", 20), ("mine", 44)]

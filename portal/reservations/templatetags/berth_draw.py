@@ -1,11 +1,13 @@
 """Small pictures: series as paths, a GPU as a column of slices, how much of a window has passed."""
 
 import shlex
+from collections.abc import Iterable
 
 from django import template
 from django.utils import timezone
 from psycopg2.extras import NumericRange
 
+from portal.reservations.day_rows import ROW_PX, DayRow
 from portal.reservations.models import Lease
 from portal.reservations.templatetags.berth_format import NOTHING, gib_number, share, slices
 
@@ -15,7 +17,6 @@ CHART_TOP, CHART_HEIGHT = 1, 30
 GLYPH_HEIGHT = 40
 CELLS_WIDTH = 64
 COMMAND_SHOWN = 400
-DAY_TOP_PX, DAY_ROW_PX = 20, 24
 
 
 @register.filter
@@ -80,8 +81,8 @@ def passed(during) -> str:
 
 
 @register.filter
-def day_height(rows: int) -> int:
-    return DAY_TOP_PX + rows * DAY_ROW_PX + 2
+def day_height(rows: Iterable[DayRow]) -> int:
+    return max(row.y for row in rows) + ROW_PX + 2
 
 
 @register.filter
