@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from django.utils import timezone
 
-from agents.protocol import LeaseEvent, Report, event_id
+from agents.protocol import LeaseEvent, Report, decode_from_portal, encode, event_id
 from portal.inventory.models import Gpu, NodeState
 from portal.ledger.models import LedgerEntry
 from portal.reservations.agent_reports import apply_report
@@ -74,6 +74,8 @@ def test_each_node_is_told_of_the_group_as_it_sees_it(group):
     one = {each.lease_id: each.group for each in desired_document(first.gpu.node_id).leases}
     (other,) = (each.group for each in desired_document(second.gpu.node_id).leases)
     assert one[first.pk] == one[third.pk]
+    document = desired_document(second.gpu.node_id)
+    assert decode_from_portal(encode(document)) == document
     assert [each.lease_id for each in one[first.pk].here] == [first.pk, third.pk]
     assert [(node.address, node.gpus) for node in other.nodes] == [("10.0.0.1", 2), ("10.0.0.2", 1)]
     assert (one[first.pk].node_rank, other.node_rank, other.world_size) == (0, 1, 3)
