@@ -49,6 +49,7 @@ INSTALLED_APPS = [
     "portal.workloads",
     "portal.quotas",
     "portal.reservations",
+    "portal.advisor",
     "portal.live",
     "portal.reports",
     "portal.api",

@@ -19,7 +19,7 @@ def over_booked_time(recording: Recording, counts: np.ndarray) -> list[Seen]:
         at_least("unused_share", unused, limit["unused_share_least"]),
     ]
     hours = rounded(sum(one.booked_seconds - one.used_seconds for one in short) / 3600)
-    one = seen(tests, {"times": len(short), "percent": percent(unused), "hours": hours}, spans=_all(recording))
+    one = seen(tests, {"times": len(short), "percent": percent(unused), "unused_hours": hours}, spans=_all(recording))
     return [one] if one else []
 
 
