@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Count, QuerySet, Subquery
+from django.db.models import QuerySet
 
 from portal.notices.models import UNDELIVERED, Delivery, Notice, NoticePreference
 
@@ -18,12 +18,6 @@ def notices_of(user_id: int) -> QuerySet[Notice]:
 def unread_count(user_id: int) -> int:
     """How many this person has not read; more than 100 are not counted."""
     return Notice.objects.filter(user_id=user_id, read_at__isnull=True).order_by()[:UNREAD_MOST].count()
-
-
-def unread_beside(user_id: int) -> Subquery:
-    """The same number as a column of any query, found once for all of its rows; not bounded."""
-    unread = Notice.objects.filter(user_id=user_id, read_at__isnull=True).order_by()
-    return Subquery(unread.values("user_id").annotate(number=Count("pk")).values("number"))
 
 
 def preferences_of(user_ids: Iterable[int]) -> dict[int, NoticePreference]:

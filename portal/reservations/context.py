@@ -3,24 +3,40 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from django.db.models import Case, QuerySet, When
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject, cached_property
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts.requests import SignedInRequest
-from portal.notices.selectors import UNREAD_MOST, unread_beside, unread_count
+from portal.notices.selectors import UNREAD_MOST, unread_count
 from portal.reservations.models import Reservation
-from portal.reservations.questions import open_beside
 from portal.tenants.models import ROLE_RANK, Role, Tenant
-from portal.tenants.selectors import tenants_below, tenants_held
+from portal.tenants.selectors import tenants_below
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 SESSION_KEY = "tenant"
+# Asked on every page, so in words of its own: to put it together costs more than to run it. Open questions are counted
+# where the reader holds a role.
+SEEN = """
+SELECT seen.*, own.role AS held,
+       (SELECT count(*) FROM notices_notice WHERE user_id = %(reader)s AND read_at IS NULL) AS unread,
+       CASE WHEN own.role IS NOT NULL THEN (
+           SELECT count(*) FROM reservations_approval asked JOIN tenants_tenant below ON below.id = asked.tenant_id
+           WHERE asked.decision = '' AND starts_with(below.path, seen.path)
+       ) END AS asked
+FROM tenants_tenant seen LEFT JOIN tenants_membership own ON own.tenant_id = seen.id AND own.user_id = %(reader)s
+WHERE EXISTS (
+    SELECT FROM tenants_membership held JOIN tenants_tenant above ON above.id = held.tenant_id
+    WHERE held.user_id = %(reader)s AND starts_with(seen.path, above.path)
+)
+ORDER BY seen.path
+"""
 THEMES = ("light", "dark")
 
 
@@ -74,6 +90,7 @@ class Shell:
 
     def __init__(self, request: HttpRequest):
         self.request = cast(PageRequest, request)
+        self.parts: dict[str, SafeString] = {}  # of the page, that were put together already
 
     @cached_property
     def _rows(self) -> tuple[Tenant, ...]:
@@ -81,9 +98,7 @@ class Shell:
         user = self.request.user
         if not user.is_authenticated:
             return ()
-        seen = tenants_held(user.pk).annotate(unread=unread_beside(user.pk))
-        asked = Case(When(held__isnull=False, then=open_beside("path")))  # looked for where it may be answered
-        return tuple(seen.annotate(asked=asked).order_by("path"))
+        return tuple(Tenant.objects.raw(SEEN, {"reader": user.pk}))
 
     @cached_property
     def tenants(self) -> tuple[Tenant, ...]:

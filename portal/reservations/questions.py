@@ -3,7 +3,7 @@
 import datetime as dt
 
 from django.conf import settings
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import QuerySet
 from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
@@ -60,12 +60,6 @@ def above_threshold(
 def held_until(during: DateTimeTZRange, now: dt.datetime) -> dt.datetime:
     """Until when a question asked now is open and the place is held."""
     return min(now + settings.APPROVAL_EXPIRES_AFTER, max(during.lower, now + SHORTEST_HOLD), during.upper)
-
-
-def open_beside(path_field: str) -> Subquery:
-    """How many questions are open in a tenant and below it, as a column of a query that has its path."""
-    asked = Approval.objects.filter(decision="", tenant__path__startswith=OuterRef(path_field)).order_by()
-    return Subquery(asked.values("decision").annotate(number=Count("pk")).values("number"))
 
 
 def approvals_for(lead: User) -> QuerySet[Approval]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import CharField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import CharField, ExpressionWrapper, F, OuterRef, Q, QuerySet
 
 from portal.accounts.models import User
 from portal.tenants.models import ROLE_RANK, Membership, Role, Tenant
@@ -23,15 +23,6 @@ def tenants_below(paths: Iterable[str]) -> QuerySet[Tenant]:
     for path in paths:
         below |= Q(path__startswith=path)
     return Tenant.objects.filter(below)
-
-
-def tenants_held(user_id: int) -> QuerySet[Tenant]:
-    """The tenants that the person sees, in one query with what they hold: ``held`` is their own role in each, or None.
-
-    For who is signed in: whether they are disabled is not asked here.
-    """
-    held = Membership.objects.filter(user=user_id, tenant=OuterRef("pk")).values("role")
-    return Tenant.objects.filter(Exists(_held_above(user_id))).annotate(held=Subquery(held))
 
 
 def _held_above(user_id: int) -> QuerySet[Membership]:

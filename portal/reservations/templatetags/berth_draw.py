@@ -4,9 +4,13 @@ import shlex
 from collections.abc import Iterable
 
 from django import template
+from django.template.context import Context
+from django.template.loader import get_template
 from django.utils import timezone
+from django.utils.safestring import SafeString
 from psycopg2.extras import NumericRange
 
+from portal.reservations.context import shell_of
 from portal.reservations.day_rows import ROW_PX, DayRow
 from portal.reservations.models import Lease
 from portal.reservations.templatetags.berth_format import NOTHING, gib_number, share, slices
@@ -17,6 +21,15 @@ CHART_TOP, CHART_HEIGHT = 1, 30
 GLYPH_HEIGHT = 40
 CELLS_WIDTH = 64
 COMMAND_SHOWN = 400
+
+
+@register.simple_tag(takes_context=True)
+def twice(context: Context, name: str) -> SafeString:
+    """A part that a page has twice, for wide and for narrow screens: put together once."""
+    kept = shell_of(context["request"]).parts
+    if name not in kept:
+        kept[name] = get_template(name).template.render(context)  # type: ignore[attr-defined]
+    return kept[name]
 
 
 @register.filter
