@@ -62,6 +62,10 @@ def test_what_cannot_be_measured_is_never_shown_as_zero(visitors: Visitors, stac
             expect(util.locator("xpath=..")).to_have_class(re.compile(r"\bunmeasured\b"))
         expect(page.locator("svg.plot[data-live$=':util']")).to_have_class(re.compile(r"\bunmeasured\b"))
         expect(page.locator("[data-value$=':mem']").first).to_have_text(re.compile(r"^\d+\.\d$"))
+        expect(page.get_by_text("does not tell how busy a slice is")).to_be_visible()
+        # as on a device that does measure, before it has: what is awaited is not said to be unknowable
+        page.evaluate("() => { document.querySelector('.charts').dataset.since = ''; }")
+        expect(util).to_have_text("waiting for the first sample")
 
 
 def test_what_changed_between_the_page_and_its_socket_is_shown(visitors: Visitors, researcher: Researcher):
