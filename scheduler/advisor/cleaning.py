@@ -41,11 +41,19 @@ def _frozen(values: np.ndarray) -> np.ndarray:
     same = np.zeros(len(values), dtype=bool)
     known = np.flatnonzero(np.isfinite(values))
     told = values[known]
-    inner = (told > 0) & (told != 1)
+    inner = (told > 0) & (told != 1) & (told >= LIMITS["suspect"]["frozen_steps_least"] * _resolution(told))
     for start, end in runs_of(np.concatenate(([False], (np.diff(told) == 0) & inner[1:]))):
         if end - start + 1 >= LIMITS["suspect"]["frozen_seconds"]:
             same[known[start - 1 : end]] = True
     return same
+
+
+def _resolution(told: np.ndarray) -> float:
+    """The step in which a series is told, 0 where that is fine. Few steps above 0 a series may well stand."""
+    for step in (0.01, 0.001, 0.0001):
+        if np.abs(told / step - np.round(told / step)).max(initial=0) < 1e-6:
+            return step
+    return 0.0
 
 
 def _zeros_that_lie(rank: Series, cpu_limit: float | None, mig: bool) -> np.ndarray:

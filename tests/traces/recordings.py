@@ -7,13 +7,17 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scheduler.advisor.recording import Recording
 from scheduler.advisor.trace_files import lease_of
 from tests.traces.leases import Lease
 
 
 def recording_of(lease: Lease) -> Recording:
-    return Recording(lease_of(lease.truth), tuple(lease.ranks))
+    """With four decimals, as files have them."""
+    ranks = ({name: np.round(values, 4) for name, values in rank.items()} for rank in lease.ranks)
+    return Recording(lease_of(lease.truth), tuple(ranks))
 
 
 def write_folder(folder: Path, leases: Iterable[Lease]) -> None:
@@ -32,4 +36,4 @@ def _write(out: Any, made: Lease) -> None:
         for rank, table in enumerate(made.ranks):
             values = [float(table[name][second]) for name in names]
             if any(isfinite(value) for value in values):
-                out.writerow([second, rank, *(f"{value:.6g}" if isfinite(value) else "" for value in values)])
+                out.writerow([second, rank, *(f"{value:.4f}" if isfinite(value) else "" for value in values)])

@@ -83,6 +83,13 @@ def test_a_series_that_stands_still_is_not_believed(name, value):
     assert said[0] == set() != said[1]
 
 
+def test_a_value_of_few_steps_may_repeat():
+    """Idle tensor pipes read 0.0003 for minutes when four decimals are told; that is a measurement."""
+    made = _lease("tensor_unused")
+    ranks = [rank | {"tensor_active": rank["gr_active"] * 0 + 0.0003} for rank in made.ranks]
+    assert "tensor_unused" in _said(advise(recording_of(Lease(ranks, made.truth))))
+
+
 def test_zeros_beside_a_board_that_draws_power_are_no_idleness():
     made = _lease("healthy_train")
     names = ("gr_active", "sm_active", "tensor_active", "dram_active")
