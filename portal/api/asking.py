@@ -74,6 +74,10 @@ class ReservationAsked(AvailabilityAsked):
     waitlist = serializers.BooleanField(
         required=False, default=False, help_text="Wait for exactly this window where it is taken."
     )
+    node = IdField(required=False, help_text="No other node will do, and it stays there.")
+    together = serializers.BooleanField(
+        required=False, help_text="Whether its ranks work as one group. Left out: several whole GPUs do."
+    )
     owner = IdField(required=False)
     template = IdField(required=False)
     name = serializers.CharField(max_length=64, required=False, default="", allow_blank=True)
@@ -87,6 +91,11 @@ class ReservationAsked(AvailabilityAsked):
             raise serializers.ValidationError({name: [_("This field is required.")] for name in missing})
         if "seconds" in asked and (len(missing) < 2 or asked["waitlist"]):
             raise serializers.ValidationError({"seconds": [_("Give either a window or how long it is to run.")]})
+        if "seconds" in asked or asked["waitlist"]:
+            placed = [name for name in ("node", "together") if name in asked]
+            if placed:
+                text = _("This goes with a window that is not waited for.")
+                raise serializers.ValidationError({name: [text] for name in placed})
         if "seconds" not in asked and ("not_before" in asked or "give_up_at" in asked):
             raise serializers.ValidationError(_("not_before and give_up_at go with seconds."))
         return asked

@@ -42,9 +42,12 @@ def book(request: SignedInApiRequest, asked: dict) -> Reservation:
     what["during"] = make_window(asked["start"], asked["end"])
     if asked["waitlist"]:
         return join_waitlist(**who, **what)
+    node_id = asked.get("node")
     try:
-        return book_reservation(**who, **what)
+        return book_reservation(**who, **what, node_id=node_id, together=asked.get("together"))
     except HAS_WAYS_ON as refusal:
+        if node_id is not None:  # ways on are looked for in the whole pool
+            raise
         raise with_alternatives(refusal, owner=owner, **what) from refusal
 
 

@@ -18,7 +18,7 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
 from portal.audit.services import record_change
-from portal.inventory.models import Pool, Profile
+from portal.inventory.models import Node, Pool, Profile
 from portal.quotas.models import Budget
 from portal.reservations.borrowing import is_bounded, promote_own
 from portal.reservations.displacing import Claimed, claim_room
@@ -66,15 +66,18 @@ def book_reservation(
     during: DateTimeTZRange,
     workload: WorkloadDraft,
     key: str = "",
+    node_id: int | None = None,
+    together: bool | None = None,
 ) -> Reservation:
     """Book all ranks or none, or raise :class:`ReservationRefused` and store nothing.
 
+    ``node_id``: no other node will do, and the leases stay there. ``together``: see :class:`Request`.
     The same ``key`` by the same person books once: a repeated request gets the first one's reservation.
     Locks the pool, then the budgets from root to leaf. Deadlocks and lost races are tried again a few times.
     """
     request = Request(
         created_by=created_by, owner=owner, tenant=tenant, pool=pool, profile=profile, ranks=ranks, during=during,
-        workload=workload)  # fmt: skip
+        workload=workload, node_id=node_id, together=together)  # fmt: skip
     digest = _digest(request)
     return retried(pool, lambda: _book_once(request, key, digest))
 
@@ -103,8 +106,10 @@ def _book_once(request: Request, key: str, digest: str) -> Reservation:
 def _digest(request: Request) -> str:
     """What the request asks for, so that a key used for something else is noticed."""
     during, workload = request.during, request.workload
-    wanted = [request.owner.pk, request.tenant.pk, request.pool.pk, request.profile.pk, request.ranks]
+    wanted: list = [request.owner.pk, request.tenant.pk, request.pool.pk, request.profile.pk, request.ranks]
     wanted += [during.lower.isoformat(), during.upper.isoformat(), msgspec.to_builtins(workload)]
+    if request.node_id is not None or request.together is not None:
+        wanted += [request.node_id, request.together]
     return digest_of(wanted)
 
 
@@ -167,11 +172,12 @@ def find_place(request: Request, allowed: Allowed, now: dt.datetime, without: It
     if allowed.crowded is None:
         with looking_at(request.pool, now, seen=allowed.seen) as picture:
             placements = picture.place(
-                shape_of(request.profile), request.ranks, window_of(allowed.during), without=set(without)
-            )
+                shape_of(request.profile), request.ranks, window_of(allowed.during), without=set(without),
+                only_nodes=None if request.node_id is None else {request.node_id})  # fmt: skip
         if placements:
             return Claimed(placements, ())
-    claimed = None if allowed.borrowed else claim_room(request, allowed, now, without)
+    gives_way = not allowed.borrowed and request.node_id is None
+    claimed = None if not gives_way else claim_room(request, allowed, now, without)
     if claimed is None:
         raise allowed.crowded or no_room(request)
     return claimed
@@ -201,6 +207,8 @@ def _write(request: Request, allowed: Allowed, now: dt.datetime) -> Reservation:
         profile=request.profile,
         workload=workload_from(request.workload or WorkloadDraft(request.profile.name), request.tenant),
         ranks=request.ranks,
+        pinned_node_id=request.node_id,
+        together=request.together,
         weight=request.weight_each,
         during=allowed.during,
         borrowed=allowed.borrowed,
@@ -214,6 +222,8 @@ def _write(request: Request, allowed: Allowed, now: dt.datetime) -> Reservation:
 
 def no_room(request: Request) -> NoCapacity:
     numbers = {"ranks": request.ranks, "profile": request.profile.name, "pool": request.pool.name}
+    if request.node_id is not None:
+        numbers["pool"] = Node.objects.get(pk=request.node_id).name
     sentence = _("%(pool)s has no room for %(ranks)d × %(profile)s in this window.")
     return NoCapacity(sentence % numbers, {"ranks": request.ranks, "profile": request.profile.name})
 

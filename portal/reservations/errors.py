@@ -54,6 +54,20 @@ class CountRefused(ReservationRefused):
     status = 422
 
 
+class GroupRefused(ReservationRefused):
+    """What is asked for cannot work as one group."""
+
+    code = "group_refused"
+    status = 422
+
+
+class NodeRefused(ReservationRefused):
+    """The one node that will do has nothing of the pool."""
+
+    code = "node_refused"
+    status = 422
+
+
 class WorkloadRefused(ReservationRefused):
     code = "workload_refused"
     status = 422

@@ -15,9 +15,11 @@ _STEP = 331  # another run's ports lie far from those that were taken
 
 
 def is_group(reservation: Reservation) -> bool:
-    """Slices of GPUs with MIG on cannot reach each other: several of those stay as many workloads."""
+    """Slices of GPUs with MIG on cannot reach each other: several of those stay as many workloads, as do whole
+    GPUs of which somebody said that they do not work together."""
     profile = reservation.profile
-    return reservation.ranks > 1 and profile.whole and profile.nvml_profile_id is None
+    whole = profile.whole and profile.nvml_profile_id is None
+    return reservation.ranks > 1 and whole and reservation.together is not False
 
 
 class Groups:

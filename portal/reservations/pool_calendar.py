@@ -86,7 +86,7 @@ class PoolPicture:
             for gpu in self.fleet.gpus
             if only_nodes is None or gpu.node_id in only_nodes
         )
-        return place_gang(shape, ranks, views, window, self.fleet.shapes)
+        return place_gang(shape, ranks, views, window, self.fleet.shapes, self.fleet.topology)
 
     def held_in(self, during: DateTimeTZRange, but: int | None = None) -> Sequence[Holding]:
         """As quotas and shares count it, without what the reservation ``but`` holds."""
@@ -175,6 +175,7 @@ class PoolPicture:
 
     def _close(self) -> None:
         """What takes no leases has keys below zero."""
+        self.calendar.topology = self.fleet.topology
         self._fleet_keys = [-number for number in range(1, len(self.fleet.closed) + 1)]
         for key, (gpu_id, held) in zip(self._fleet_keys, self.fleet.closed, strict=True):
             self.calendar.hold(key, gpu_id, held.start, held.end, held.since, held.until, held.shape, False)

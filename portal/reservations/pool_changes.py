@@ -17,7 +17,8 @@ from portal.reservations.models import LIVE, ChangeMark
 
 
 class LeaseRow(NamedTuple):
-    """A lease as a picture needs it; times are aware, ``movable`` says that no node and no pin stands against it."""
+    """A lease as a picture needs it; times are aware, ``movable`` says that no node and no pin stands against it,
+    and that it is not one of a group: alone it would go away from the others."""
 
     key: int
     reservation_id: int
@@ -64,7 +65,8 @@ _LATEST = """greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
 _COLUMNS = """
 SELECT l.id, l.reservation_id, l.gpu_id, lower(l.span) AS first, upper(l.span) AS last,
     lower(l.during) AS since, upper(l.during) AS until, l.state,
-    l.state = 'planned' AND l.frozen_at IS NULL AND r.pinned_node_id IS NULL AS movable,
+    l.state = 'planned' AND l.frozen_at IS NULL AND r.pinned_node_id IS NULL
+        AND (r.ranks = 1 OR p.mig OR r.together IS FALSE) AS movable,
     l.end_reason, p.name, r.weight, r.borrowed, t.path, r.pool_id, l.changed_in
 FROM reservations_lease l
 JOIN reservations_reservation r ON r.id = l.reservation_id

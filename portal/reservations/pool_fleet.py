@@ -10,6 +10,7 @@ from portal.inventory.models import Gpu, Pool
 from portal.reservations.closures import COLUMNS, GpuColumns, closures
 from portal.reservations.selectors import bookable_gpus, profiles_of, shape_of
 from scheduler.placement.geometry import MAINTENANCE, Held, Shape
+from scheduler.placement.topology import Topology, distance_of
 
 # Longer than any window reaches: so long a GPU that takes no leases is held.
 FOREVER_SECONDS = 100 * 366 * 86400
@@ -24,6 +25,7 @@ class Fleet:
     gpus: tuple[GpuColumns, ...]
     shapes: tuple[Shape, ...]
     closed: tuple[tuple[int, Held], ...]
+    topology: Topology
 
     @property
     def slices(self) -> int:
@@ -35,12 +37,25 @@ class Fleet:
 
 
 def read_fleet(pool: Pool, now: dt.datetime) -> Fleet:
-    """Five queries: a change of the fleet is rare."""
+    """Six queries: a change of the fleet is rare."""
     gpus = tuple(GpuColumns(*row) for row in Gpu.objects.filter(pool=pool).values_list(*COLUMNS))
     bookable = set(bookable_gpus(pool).values_list("pk", flat=True))
     fresh = Pool.objects.get(pk=pool.pk)  # its model is decided by the first GPU, perhaps after the caller's row
     shapes = tuple(map(shape_of, profiles_of(fresh)))
-    return Fleet(gpus, shapes, tuple(_closed(gpus, bookable, now)))
+    return Fleet(gpus, shapes, tuple(_closed(gpus, bookable, now)), topology_of(pool))
+
+
+def topology_of(pool: Pool) -> Topology:
+    """Racks of its nodes and ways between its GPUs, as far as anybody said."""
+    rows = list(Gpu.objects.filter(pool=pool).values_list("pk", "uuid", "links", "node_id", "node__rack"))
+    by_uuid = {uuid: pk for pk, uuid, *_rest in rows}
+    racks = {node: rack for *_gpu, node, rack in rows if rack}
+    ways = {
+        pk: {by_uuid[other]: distance_of(word) for other, word in links.items() if other in by_uuid}
+        for pk, _uuid, links, *_node in rows
+        if links
+    }
+    return Topology(racks, ways)
 
 
 def _closed(gpus: tuple[GpuColumns, ...], bookable: set[int], now: dt.datetime) -> Iterator[tuple[int, Held]]:

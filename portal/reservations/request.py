@@ -17,7 +17,9 @@ class Request:
 
     ``instead_of`` is the reservation that asks for another window: what it holds, costs and counts is left out of every
     sum, and it keeps the weight it was booked with. ``workload`` None is one that was accepted before. With ``people``
-    the same is asked for each of so many at once, all or none: a class, of which ``owner`` is the first.
+    the same is asked for each of so many at once, all or none: a class, of which ``owner`` is the first. ``node_id`` is
+    the only node that will do, and its leases stay there. ``together``: whether the ranks work as one group; where
+    nobody says so, several whole GPUs do.
     """
 
     created_by: User
@@ -30,6 +32,8 @@ class Request:
     workload: WorkloadDraft | None = None
     instead_of: Reservation | None = None
     people: int = 1
+    node_id: int | None = None
+    together: bool | None = None
 
     @property
     def weight_each(self) -> int:
@@ -66,4 +70,6 @@ def request_again(reservation: Reservation, during: DateTimeTZRange, created_by:
         ranks=reservation.ranks,
         during=during,
         instead_of=reservation,
+        node_id=reservation.pinned_node_id,
+        together=reservation.together,
     )

@@ -17,6 +17,7 @@ from portal.quotas.models import Budget, Quota
 from portal.quotas.policies import EffectivePolicy
 from portal.reservations.borrowing import borrows
 from portal.reservations.errors import CountRefused, NoAccess, ProfileUnknown, QuotaExceeded, WorkloadRefused
+from portal.reservations.group_asked import check_group
 from portal.reservations.outlook import Holding, peak_below
 from portal.reservations.policy_rules import check_coverage, check_policy, quotas_met, weight_held_by
 from portal.reservations.pool_calendar import looking_at
@@ -59,13 +60,14 @@ def check_request(
     """
     tenant, pool = request.tenant, request.pool
     with looking_at(pool, now, seen=seen) as picture:
-        terms, seen = picture.terms, picture.version
+        terms, fleet, seen = picture.terms, picture.fleet, picture.version
     quotas = terms.quotas_binding(tenant)
     check_access(request.owner, tenant, pool, quotas)
     during = checked_window(request, now)
     check_coverage(quotas, during)
     quotas = [quota for quota, _part in quotas_met(quotas, during)]
     check_shape(pool, request.profile, request.ranks)
+    check_group(request, fleet)
     if request.workload is not None:
         try:
             check_draft(request.workload)

@@ -96,6 +96,12 @@ class ReservationShape(serializers.Serializer):
     end_reason = serializers.ChoiceField(choices=EndReason.choices, allow_blank=True)
     end_detail = serializers.CharField()
     price_slice_seconds = serializers.IntegerField(help_text="weighted slice-seconds of the whole window")
+    node = serializers.IntegerField(
+        source="pinned_node_id", allow_null=True, help_text="where all of it is to sit, if that was asked for"
+    )
+    together = serializers.BooleanField(
+        allow_null=True, help_text="whether its ranks work as one group; null: several whole GPUs do"
+    )
     borrowed = serializers.BooleanField(help_text="held above the guarantee: may be displaced")
     approval = serializers.IntegerField(source="approval_id", allow_null=True)
     continues = serializers.IntegerField(

@@ -33,6 +33,8 @@ class Reservation(models.Model):
     # Where all its ranks are to sit, if somebody said so; they are not moved from there.
     pinned_node = models.ForeignKey(
         "inventory.Node", null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    # Whether its ranks work as one group; None: nobody said, and several whole GPUs do.
+    together = models.BooleanField(null=True, blank=True)
     hold_expires_at = models.DateTimeField(null=True, blank=True)
     approval = models.ForeignKey(
         "Approval", null=True, blank=True, on_delete=models.PROTECT, related_name="reservations")
