@@ -49,6 +49,7 @@ BENCHMARKS = {
     "headline": Benchmark(
         "tests.bench.placement.headline", "H1: allocated slice-time at load 1.1", ("mix", "load", "gpus")
     ),
+    "gang": Benchmark("tests.bench.gang.run", "P5: groups of whole GPUs over nodes and racks", needs_servers=True),
     "web": Benchmark("tests.bench.web.run", "W1: pages and API over the made-up year", needs_servers=True),
     "advisor": Benchmark("tests.bench.advisor.run", "The advisor on labelled recordings", ("traces",)),
     "calendar": Benchmark(
