@@ -10,6 +10,8 @@ from django.utils.translation import gettext as _
 from portal.inventory.models import Pool
 from portal.ledger.folding import whole_second
 from portal.reservations.context import Shell
+from portal.reservations.group_facts import is_group
+from portal.reservations.group_places import nearness_of
 from portal.reservations.group_words import detail_of, is_of_group
 from portal.reservations.models import LIVE, OPEN, Lease, LeaseState, Reservation, State
 from portal.reservations.selectors import ON_DEVICE
@@ -50,6 +52,10 @@ class Story:
     @property
     def open(self) -> bool:
         return self.reservation.state in OPEN
+
+    @property
+    def nearness(self) -> str:
+        return nearness_of(self.leases) if len(self.leases) > 1 and is_group(self.reservation) else ""
 
     @property
     def stopping(self) -> bool:

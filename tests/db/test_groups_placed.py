@@ -105,6 +105,16 @@ def test_slices_are_no_group_and_the_refusal_names_whole_gpus(team, pool, ask):
     assert ask(pool, 2, together=True).json()["together"] is True
 
 
+def test_the_page_says_how_near_the_ranks_are(client, pool, ask):
+    near, far, one = ask(pool, 4), ask(pool, 4), ask(pool, 2)
+    assert {answer.status_code for answer in (near, far, one)} == {201}
+    client.force_login(Reservation.objects.first().owner)
+    pages = [client.get(f"/reservations/{answer.json()['number']}/").content.decode() for answer in (near, far, one)]
+    assert "2 nodes of one rack, r1." in pages[0] and pages[0].count("· r1") == 4
+    assert "2 nodes that are not known to share a rack." in pages[1]
+    assert "All ranks are on one node, " in pages[2]
+
+
 @pytest.mark.parametrize("wrong", [{"node": 1, "waitlist": True}, {"together": True, "waitlist": True}])
 def test_what_is_waited_for_takes_no_pin(pool, ask, wrong):
     assert ask(pool, 1, **wrong).status_code == 422
