@@ -1,14 +1,17 @@
-"""The service as it is, and in the ways it is measured against. Only the lock differs; everything else is the same."""
+"""The service as it is, and in the ways it is measured against. Only how clients meet differs: the lock, and with it
+the turns and the look of who would have to wait for it. The picture of the pool, the rules and the rows are the same.
+"""
 
-import threading
+import itertools
 from collections.abc import Callable
 
 from django.db import connection
-from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.models import Pool
 from portal.reservations import booking
 from portal.reservations.models import LIVE, Lease, Reservation
+from portal.reservations.pool_turns import turn_in
+from portal.reservations.request import Request
 from portal.tenants.models import Tenant
 from portal.workloads.models import Workload
 
@@ -16,37 +19,34 @@ OURS, WINDOW_LOCK, CONSTRAINT, INSERT = "ours", "window_lock", "constraint", "in
 
 Book = Callable[[dict], Reservation | None]
 
-_asked = threading.local()
-
 
 def way_of(name: str) -> Book:
     """To be called once in a process: it changes which lock the service takes there."""
     if name == INSERT:
         return _insert
-    if name == WINDOW_LOCK:
-        booking.lock_pool = _lock_window
-    if name == CONSTRAINT:
-        booking.lock_pool = _look_only
+    if name in (WINDOW_LOCK, CONSTRAINT):
+        alone = itertools.count(1)
+        booking.turn_in = lambda _pool_id, patience: turn_in(-next(alone), patience)
+        booking.enter_pool = _lock_window if name == WINDOW_LOCK else _look_only
     return _book
 
 
 def _book(asked: dict) -> Reservation:
-    _asked.during = asked["during"]
     return booking.book_reservation(**asked)
 
 
-def _lock_window(pool_id: int) -> Pool:
+def _lock_window(request: Request) -> Pool:
     """FOR UPDATE over the leases that the window meets: what a service without a lock of the pool would do."""
-    during: DateTimeTZRange = _asked.during
+    during = request.during
     _wait_as_long()
-    rows = Lease.objects.filter(gpu__pool_id=pool_id, state__in=LIVE, during__overlap=during)
+    rows = Lease.objects.filter(gpu__pool_id=request.pool.pk, state__in=LIVE, during__overlap=during)
     list(rows.select_for_update(of=("self",)).order_by("pk").values_list("pk"))
-    return Pool.objects.get(pk=pool_id)
+    return Pool.objects.get(pk=request.pool.pk)
 
 
-def _look_only(pool_id: int) -> Pool:
+def _look_only(request: Request) -> Pool:
     _wait_as_long()
-    return Pool.objects.get(pk=pool_id)
+    return Pool.objects.get(pk=request.pool.pk)
 
 
 def _wait_as_long() -> None:
