@@ -89,6 +89,7 @@ ACTIONS: dict[str, Promise] = {
     "profile.weight_set": _("Weight of a profile set"),
     "pool.created": _("Pool added"),
     "pool.changed": _("Limits of a pool changed"),
+    "pool.rearranged": _("Planned places changed so that more fits"),
     "node.created": _("Node added"),
     "node.token": _("Enrolment token made"),
     "node.enrolled": _("Node joined with a new credential"),

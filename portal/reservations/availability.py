@@ -16,6 +16,7 @@ from portal.inventory.models import Pool, Profile
 from portal.reservations.alternatives import HAS_WAYS_ON, Alternative, alternatives_in
 from portal.reservations.errors import NoCapacity, QuotaExceeded, ReservationRefused, WindowRefused
 from portal.reservations.outlook import WEEK, Outlook, QuotaUse, outlook_around
+from portal.reservations.pool_calendar import looking_at
 from portal.reservations.request import Request
 from portal.reservations.rules import check_member, no_access
 from portal.reservations.selectors import gpu_views, profiles_of, shape_of, window_of
@@ -26,6 +27,7 @@ from portal.reservations.windows import check_window
 from portal.tenants.models import Tenant
 from scheduler.placement.earliest import counts_at, earliest_start
 from scheduler.placement.geometry import GpuView, Placement, free_count
+from scheduler.placement.replan import Admission
 
 __all__ = [
     "Alternative",
@@ -110,6 +112,8 @@ def preview(
         return _preview(near, pool, profile, ranks, during, places, None)
     except ReservationRefused as error:
         refusal = error
+    if isinstance(refusal, NoCapacity) and (places := _after_moves(near, pool, profile, ranks, during)):
+        return _preview(near, pool, profile, ranks, during, places, None)
     if owner is not None and isinstance(refusal, NoCapacity | QuotaExceeded):
         claimed = claim_of(Request(owner, owner, tenant, pool, profile, ranks, during), now)
         if claimed is not None:
@@ -117,9 +121,17 @@ def preview(
             return replace(_preview(near, pool, profile, ranks, during, places, None), displaces=len(claimed.victims))
     if isinstance(refusal, HAS_WAYS_ON):
         refusal = with_alternatives(
-            refusal, tenant, pool, profile, ranks, during, owner=owner, outlook=outlook, now=now
-        )
+            refusal, tenant, pool, profile, ranks, during, owner=owner, outlook=outlook, now=now)  # fmt: skip
     return _preview(near, pool, profile, ranks, during, (), refusal)
+
+
+def _after_moves(
+    outlook: Outlook, pool: Pool, profile: Profile, ranks: int, during: DateTimeTZRange
+) -> tuple[Place, ...]:
+    """Where it would sit once what is planned has moved for it."""
+    with looking_at(pool, outlook.now) as picture:
+        admitted = picture.admit(shape_of(profile), ranks, window_of(during))
+    return _seen_places(outlook, pool, admitted.placements) if isinstance(admitted, Admission) else ()
 
 
 def _seen_places(outlook: Outlook, pool: Pool, placements: Sequence[Placement]) -> tuple[Place, ...]:

@@ -25,8 +25,10 @@ from portal.reservations.displacing import Claimed, claim_room
 from portal.reservations.errors import Busy, IdempotencyConflict, NoCapacity
 from portal.reservations.giving_way import make_way
 from portal.reservations.models import IdempotencyKey, Reservation, State
-from portal.reservations.pool_calendar import looking_at
+from portal.reservations.pool_calendar import PoolPicture, glancing_at, looking_at
+from portal.reservations.pool_turns import Turn, turn_in
 from portal.reservations.questions import approval_needed
+from portal.reservations.rearranging import NotMovable
 from portal.reservations.rebinding import bind
 from portal.reservations.request import Request
 from portal.reservations.rules import Allowed, check_request
@@ -34,12 +36,15 @@ from portal.reservations.selectors import shape_of, window_of
 from portal.reservations.telling import tell_booked
 from portal.tenants.models import Tenant
 from portal.workloads.drafts import WorkloadDraft, workload_from
+from scheduler.placement.replan import Admission, Refused
 
 Answer = TypeVar("Answer")
 
 log = logging.getLogger(__name__)
 
 TRIES = 5
+# In turn within the process, which costs the database nothing, and then for the pool's lock.
+TURN_WAIT_SECONDS = 30
 LOCK_WAIT_SECONDS = 10
 AGAIN = {errorcodes.DEADLOCK_DETECTED, errorcodes.SERIALIZATION_FAILURE}
 CLAIM_KEY = """
@@ -49,8 +54,7 @@ ON CONFLICT (user_id, key) DO NOTHING
 # Both in one go: a lock is waited for with the patience that holds when the second begins.
 LOCK_POOL = """
 SET LOCAL lock_timeout = %(patience)s;
-SELECT * FROM inventory_pool WHERE id = %(pool)s FOR NO KEY UPDATE
-"""
+SELECT * FROM inventory_pool WHERE id = %(pool)s FOR NO KEY UPDATE """
 TAKEN = {errorcodes.EXCLUSION_VIOLATION}
 LATE = {errorcodes.LOCK_NOT_AVAILABLE, errorcodes.QUERY_CANCELED}
 
@@ -79,7 +83,10 @@ def book_reservation(
         created_by=created_by, owner=owner, tenant=tenant, pool=pool, profile=profile, ranks=ranks, during=during,
         workload=workload, node_id=node_id, together=together)  # fmt: skip
     digest = _digest(request)
-    return retried(pool, lambda: _book_once(request, key, digest))
+    with turn_in(pool.pk, TURN_WAIT_SECONDS) as turn:
+        if not turn.came:
+            raise busy(pool)
+        return retried(pool, lambda: _book_once(request, key, digest, turn))
 
 
 def retried(pool: Pool, work: Callable[[], Answer]) -> Answer:
@@ -90,10 +97,15 @@ def retried(pool: Pool, work: Callable[[], Answer]) -> Answer:
                 return work()
         except DatabaseError as error:
             _answer(error, attempt, pool)
-    raise Busy(_("%(pool)s is being changed by many at once. Nothing was changed; try again.") % {"pool": pool})
+    raise busy(pool)
 
 
-def _book_once(request: Request, key: str, digest: str) -> Reservation:
+def busy(pool: Pool) -> Busy:
+    return Busy(_("%(pool)s is being changed by many at once. Nothing was changed; try again.") % {"pool": pool})
+
+
+def _book_once(request: Request, key: str, digest: str, turn: Turn) -> Reservation:
+    transaction.on_commit(turn.end)  # before anybody is told, which takes as long as the booking
     earlier = claim_key(request.created_by, key, digest)
     if earlier is not None:
         return earlier
@@ -134,7 +146,7 @@ def claim_key(user: User, key: str, digest: str) -> Reservation | None:
 
 
 def _book(request: Request) -> Reservation:
-    pool = lock_pool(request.pool.pk)
+    pool = enter_pool(request)
     now = timezone.now()
     with looking_at(pool, now) as picture:
         budgets, seen = picture.terms.budgets_binding(request.tenant), picture.version
@@ -171,11 +183,9 @@ def find_place(request: Request, allowed: Allowed, now: dt.datetime, without: It
     """Where the ranks sit, and who gives way for them; only what is guaranteed displaces. Raises when there is none."""
     if allowed.crowded is None:
         with looking_at(request.pool, now, seen=allowed.seen) as picture:
-            placements = picture.place(
-                shape_of(request.profile), request.ranks, window_of(allowed.during), without=set(without),
-                only_nodes=None if request.node_id is None else {request.node_id})  # fmt: skip
-        if placements:
-            return Claimed(placements, ())
+            admitted = _admit(picture, request, allowed.during, without)
+        if isinstance(admitted, Admission):
+            return Claimed(admitted.placements, moves=admitted.moves)
     gives_way = not allowed.borrowed and request.node_id is None
     claimed = None if not gives_way else claim_room(request, allowed, now, without)
     if claimed is None:
@@ -183,13 +193,59 @@ def find_place(request: Request, allowed: Allowed, now: dt.datetime, without: It
     return claimed
 
 
+def _admit(
+    picture: PoolPicture, request: Request, during: DateTimeTZRange, without: Iterable[int] = ()
+) -> Admission | Refused:
+    return picture.admit(
+        shape_of(request.profile), request.ranks, window_of(during), without=set(without),
+        only_nodes=None if request.node_id is None else {request.node_id})  # fmt: skip
+
+
+def _is_full(picture: PoolPicture, request: Request, during: DateTimeTZRange) -> bool:
+    return picture.is_full(shape_of(request.profile), request.ranks, window_of(during))
+
+
+def enter_pool(request: Request) -> Pool:
+    """The pool's lock. Who would have to wait for it, and by what was seen last cannot fit however it were packed, is
+    refused before if that is still true."""
+    free = _lock_pool(request.pool.pk, "SKIP LOCKED")
+    if free is not None:
+        return free
+    _refuse_if_full(request, timezone.now())
+    return lock_pool(request.pool.pk)
+
+
+def _refuse_if_full(request: Request, now: dt.datetime) -> None:
+    """By the rows as they are at this moment, and without waiting for anybody. A person's share is not looked at: that
+    takes a lock."""
+    if not is_bounded(request.during):
+        return
+    with glancing_at(request.pool.pk) as picture:
+        if picture is None or picture.terms.policy_of(request.tenant).weight_rules:
+            return
+        if picture.holdings.anybody_borrows(request.during) or not _is_full(picture, request, request.during):
+            return
+    allowed = check_request(request, now)
+    with looking_at(request.pool, now, seen=allowed.seen) as picture:
+        others_give_way = allowed.crowded or picture.holdings.anybody_borrows(allowed.during)
+        if not others_give_way and _is_full(picture, request, allowed.during):
+            raise no_room(request)
+
+
 def lock_pool(pool_id: int) -> Pool:
     """The lock of every change to what a pool holds; quotas are per tenant and pool, so it covers them too.
 
     Waits longer than other locks: behind a burst of requests for one pool, a late answer is better than none.
     """
-    rows = Pool.objects.raw(LOCK_POOL, {"patience": f"{LOCK_WAIT_SECONDS}s", "pool": pool_id})
-    return rows[0]
+    pool = _lock_pool(pool_id)
+    if pool is None:
+        raise Pool.DoesNotExist
+    return pool
+
+
+def _lock_pool(pool_id: int, or_else: str = "") -> Pool | None:
+    rows = Pool.objects.raw(LOCK_POOL + or_else, {"patience": f"{LOCK_WAIT_SECONDS}s", "pool": pool_id})
+    return next(iter(rows), None)
 
 
 def lock_budgets(tenant: Tenant) -> list[Budget]:
@@ -236,10 +292,8 @@ def _answer(error: DatabaseError, attempt: int, pool: Pool) -> None:
             _("Somebody else was first: the slice was taken a moment ago."), {"attempt": attempt}
         ) from error
     if code in LATE:
-        raise Busy(
-            _("%(pool)s is being changed by many at once. Nothing was changed; try again.") % {"pool": pool}
-        ) from error
-    if code not in AGAIN or connection.in_atomic_block:
+        raise busy(pool) from error
+    if not (code in AGAIN or isinstance(error, NotMovable)) or connection.in_atomic_block:
         raise error
     log.info("booking in pool %s met %s, try %d", pool.pk, code, attempt + 1)
     time.sleep(random.uniform(0.01, 0.05) * (attempt + 1))

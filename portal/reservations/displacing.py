@@ -26,6 +26,7 @@ from portal.reservations.rules import Allowed
 from portal.reservations.selectors import gpu_views, held_as, leases_held, profiles_of, shape_of, window_of
 from scheduler.placement.gang import place_gang
 from scheduler.placement.geometry import GpuView, Held, Placement
+from scheduler.placement.trial import Move
 
 Place = Callable[[Sequence[GpuView]], tuple[Placement, ...]]
 
@@ -40,10 +41,11 @@ class Victim:
 
 @dataclass(frozen=True)
 class Claimed:
-    """Where the guaranteed request sits once the victims have given way."""
+    """Where a request sits once the victims have given way, or the moves were made."""
 
     placements: tuple[Placement, ...]
-    victims: tuple[Victim, ...]
+    victims: tuple[Victim, ...] = ()
+    moves: tuple[Move, ...] = ()
 
 
 def claim_room(
@@ -68,9 +70,14 @@ def claim_room(
 
 
 def anywhere(request: Request, during: DateTimeTZRange) -> Place:
-    """Any place in the pool for the whole window."""
-    shapes, window = tuple(map(shape_of, profiles_of(request.pool))), window_of(during)
-    return lambda views: place_gang(shape_of(request.profile), request.ranks, views, window, shapes)
+    """Any place in the pool for the whole window, or on the node that the request names."""
+    shapes, window, node_id = tuple(map(shape_of, profiles_of(request.pool))), window_of(during), request.node_id
+
+    def place(views: Sequence[GpuView]) -> tuple[Placement, ...]:
+        mine = [view for view in views if node_id in (None, view.node_id)]
+        return place_gang(shape_of(request.profile), request.ranks, mine, window, shapes)
+
+    return place
 
 
 class _Room:

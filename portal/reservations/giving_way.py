@@ -14,6 +14,7 @@ from portal.notices.services import notify
 from portal.reservations.displacing import Claimed, Victim
 from portal.reservations.ending import MOVED, end_question, lock_reservations, withdraw_leases
 from portal.reservations.models import BOUND, LIVE, UNDER_WAY, Decision, EndReason, Lease, Reservation, State, Wait
+from portal.reservations.rearranging import rearrange
 from portal.reservations.rebinding import lock_nodes, set_window, touch_pool
 from portal.reservations.telling import tell_owner
 from portal.workloads.models import Workload
@@ -23,12 +24,14 @@ REQUEUE = dt.timedelta(days=7)
 
 
 def make_way(claimed: Claimed, by: Reservation, now: dt.datetime, own: Iterable[Lease] = ()) -> None:
-    """Let every victim give way for ``by``. ``own`` are its leases that are about to be withdrawn.
+    """Make the moves, and let every victim give way for ``by``. ``own`` are its leases that are about to be withdrawn,
+    or were just now.
 
     Locks the victims' leases, their reservations, and then at once every node that this claim touches: whatever raises
     a generation later in the transaction finds it locked.
     """
     own = list(own)
+    rearrange(by.pool, claimed.moves, because=by.number)
     if not claimed.victims and not own:
         return
     ids = [victim.reservation.pk for victim in claimed.victims]

@@ -165,8 +165,10 @@ def _rebind(
         return
     else:
         claimed = find_place(request, allowed, now, without=[lease.pk for lease in leases])
+        withdraw_leases(leases, MOVED)  # what moves for it may come to sit there
     make_way(claimed, by=reservation, now=now, own=leases)
-    withdraw_leases(leases, MOVED)
+    if told:
+        withdraw_leases(leases, MOVED)
     reservation.during, reservation.borrowed = during, allowed.borrowed
     bind(reservation, request.profile, claimed.placements, now, freeze=not told)
 

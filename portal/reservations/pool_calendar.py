@@ -25,11 +25,14 @@ from portal.reservations.pool_terms import Terms, read_terms
 from portal.reservations.selectors import ON_DEVICE, OVERDUE_HOLD
 from scheduler.placement.calendar import Calendar
 from scheduler.placement.gang import place_gang
-from scheduler.placement.geometry import Placement, Shape, Window
-from scheduler.placement.placing import place
+from scheduler.placement.geometry import Shape, Window
+from scheduler.placement.replan import Admission, Refused, admit, full, improve
 from scheduler.placement.span_tables import SLICES_MOST
+from scheduler.placement.trial import Move
 
 PICTURES_MOST = 32
+# So long moves are looked for at most, under the pool's lock.
+ADMIT_SECONDS = 0.2
 # A picture that nobody looked at for so long is read anew; marks are kept longer than that.
 KEPT_SECONDS = 3600
 
@@ -56,6 +59,11 @@ class PoolPicture:
         self._on_device: dict[int, LeaseRow] = {}
         self._fleet_keys: list[int] = []
 
+    @property
+    def is_whole(self) -> bool:
+        """Nothing failed while it was read last."""
+        return self._since is not None
+
     def refresh(self, pool: Pool, now: dt.datetime) -> None:
         """Read what changed since, and take it over; whatever fails on the way, the next look reads everything."""
         since, self._since = self._since, None
@@ -66,7 +74,7 @@ class PoolPicture:
         self._read_at = time.monotonic()
         self.version = next(_versions)
 
-    def place(
+    def admit(
         self,
         shape: Shape,
         ranks: int,
@@ -74,19 +82,36 @@ class PoolPicture:
         *,
         without: Collection[int] = (),
         only_nodes: Collection[int] | None = None,
-    ) -> tuple[Placement, ...]:
-        """Places for all ranks for the whole window, or none. ``without`` are ids of leases that are looked away from,
-        ``only_nodes`` those where it may sit."""
+    ) -> Admission | Refused:
+        """Places for all ranks for the whole window, with what moves for them, or why there are none.
+
+        ``without`` are ids of leases that are looked away from, ``only_nodes`` those where the ranks may sit.
+        """
         if not self.fleet.gpus:
-            return ()
+            return Refused()
         if self.fleet.slices <= SLICES_MOST:
-            return place(shape, ranks, self.calendar, window, self.fleet.shapes, only_nodes=only_nodes, without=without)
+            return admit(
+                shape, ranks, self.calendar, window, self.fleet.shapes, deadline_seconds=ADMIT_SECONDS,
+                only_nodes=only_nodes, without=without)  # fmt: skip
         views = (
             self.calendar.view(gpu.pk, window, without=without)
             for gpu in self.fleet.gpus
             if only_nodes is None or gpu.node_id in only_nodes
         )
-        return place_gang(shape, ranks, views, window, self.fleet.shapes, self.fleet.topology)
+        placements = place_gang(shape, ranks, views, window, self.fleet.shapes, self.fleet.topology)
+        return Admission(placements) if placements else Refused()
+
+    def is_full(self, shape: Shape, ranks: int, window: Window) -> bool:
+        """Whether it is proven that the ranks do not fit, whatever were moved; quick, and False where in doubt."""
+        if not self.fleet.gpus or self.fleet.slices > SLICES_MOST:
+            return False
+        return full(shape, ranks, self.calendar, window, self.fleet.shapes) is not None
+
+    def improve(self, deadline_seconds: float) -> tuple[Move, ...]:
+        """Moves after which more would fit. Begins where the last call ended."""
+        if not self.fleet.gpus or self.fleet.slices > SLICES_MOST:
+            return ()
+        return improve(self.calendar, self.fleet.shapes, deadline_seconds=deadline_seconds)
 
     def held_in(self, during: DateTimeTZRange, but: int | None = None) -> Sequence[Holding]:
         """As quotas and shares count it, without what the reservation ``but`` holds."""
@@ -197,6 +222,19 @@ def looking_at(pool: Pool, now: dt.datetime, *, seen: int | None = None) -> Iter
         if seen is None or picture.version != seen:
             picture.refresh(pool, now)
         yield picture
+
+
+@contextmanager
+def glancing_at(pool_id: int) -> Iterator[PoolPicture | None]:
+    """The pool as this process saw it last, without a query; None if it has not, or if others are looking."""
+    picture = _picture_of(pool_id)
+    if not picture.mutex.acquire(blocking=False):
+        yield None
+        return
+    try:
+        yield picture if picture.is_whole else None
+    finally:
+        picture.mutex.release()
 
 
 def _picture_of(pool_id: int) -> PoolPicture:

@@ -13,7 +13,7 @@ from portal.inventory.models import Node, NodeState
 from portal.inventory.services import raise_generations
 from portal.reservations.booking import lock_pool
 from portal.reservations.ending import close_reservation, lock_reservations, withdraw_leases
-from portal.reservations.models import LIVE, OPEN, IdempotencyKey, Lease, LeaseState, Reservation, State
+from portal.reservations.models import LIVE, OPEN, ChangeMark, IdempotencyKey, Lease, LeaseState, Reservation, State
 from portal.reservations.rebinding import freeze_horizon
 
 MOST_ROWS = 200
@@ -149,3 +149,9 @@ def forget_keys(now: dt.datetime | None = None) -> int:
     """Idempotency keys are kept for a day."""
     old = (now or timezone.now()) - dt.timedelta(days=1)
     return IdempotencyKey.objects.filter(created_at__lt=old).delete()[0]
+
+
+def forget_marks(now: dt.datetime | None = None) -> int:
+    """No picture of a pool is as old as a day."""
+    old = (now or timezone.now()) - dt.timedelta(days=1)
+    return ChangeMark.objects.filter(marked_at__lt=old).delete()[0]

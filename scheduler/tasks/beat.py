@@ -14,6 +14,7 @@ BEAT_SCHEDULE = {
     "end what is past its deadline": _every(5, "scheduler.end_overdue"),
     "begin and end maintenance": _every(10, "scheduler.run_maintenance"),
     "move what has lost its place": _every(10, "scheduler.replace_from_unusable"),
+    "make plans better": _every(60, "scheduler.improve_plans"),
     "serve who waits": _every(5, "scheduler.serve_queues"),
     "take back offers that lapsed": _every(5, "scheduler.lapse_offers"),
     "notice silent nodes": _every(10, "scheduler.mark_silent_nodes"),

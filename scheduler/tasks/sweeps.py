@@ -14,7 +14,7 @@ from portal.events import node_group, tell_group
 from portal.live import rollups
 from portal.notices.delivery import deliver_due
 from portal.notices.forgetting import forget_old_notices
-from portal.reservations import approving, maintenance_sweep, reminders, replacing_sweep, sweeps
+from portal.reservations import approving, improving, maintenance_sweep, reminders, replacing_sweep, sweeps
 from portal.reservations.group_endings import end_lost_groups
 from scheduler.tasks.locks import only_one
 
@@ -55,6 +55,11 @@ def replace_from_unusable() -> int:
     return sweep("replace_from_unusable", replacing_sweep.replace_from_unusable)
 
 
+@shared_task(name="scheduler.improve_plans")
+def improve_plans() -> int:
+    return sweep("improve_plans", improving.improve_plans, until_done=False)
+
+
 @shared_task(name="scheduler.expire_approvals")
 def expire_approvals() -> int:
     return sweep("expire_approvals", approving.expire_approvals)
@@ -81,6 +86,7 @@ def forget_old() -> int:
     """Fine samples past their retention, keys past their day, sessions past their end, notices past half a year."""
     forgotten = sweep("forget_samples", rollups.forget_old_samples)
     forgotten += sweep("forget_keys", sweeps.forget_keys, until_done=False)
+    forgotten += sweep("forget_marks", sweeps.forget_marks, until_done=False)
     forgotten += sweep("forget_notices", forget_old_notices)
     return forgotten + sweep("forget_sessions", _forget_sessions)
 

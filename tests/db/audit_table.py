@@ -59,6 +59,8 @@ RECORDS: dict[str, set[str]] = {
     "portal.reservations.maintenance_sweep.run_maintenance": {"maintenance.started", "maintenance.ended"},
     # ---- reservations
     "portal.reservations.booking.book_reservation": {"reservation.booked", "reservation.requested"},
+    "portal.reservations.rearranging.rearrange": {"pool.rearranged"},
+    "portal.reservations.improving.improve_plans": {"pool.rearranged"},
     "portal.reservations.approving.approve": {"reservation.approved"},
     "portal.reservations.approving.refuse": {"reservation.approval_*"},
     "portal.reservations.approving.expire_approvals": {"reservation.approval_*"},
@@ -147,5 +149,6 @@ UNRECORDED: dict[str, str] = {
     "portal.reservations.rebinding.touch_pool": _STEP,
     "portal.reservations.sweeps.freeze_due": _LEASE,
     "portal.reservations.sweeps.forget_keys": _OLD,
+    "portal.reservations.sweeps.forget_marks": _OLD,
     "portal.workloads.drafts.workloads_from": _STEP,
 }

@@ -73,16 +73,21 @@ def kinds(answer):
     return [one.kind for one in answer.alternatives]
 
 
+def sizes_booked(reservation: Reservation) -> list[int]:
+    return [lease.span.upper - lease.span.lower for lease in reservation.leases.all()]
+
+
+def sizes_shown(answer) -> list[int]:
+    return [place.end - place.start for place in answer.placements]
+
+
 def book_each(house, answer):
-    """Every alternative is taken by booking, one after another on a clean slate: as many slices of the same pool, of
-    which one rank lies exactly where it was shown."""
+    """Every alternative is taken by booking, one after another on a clean slate: as many slices as were shown. Where
+    they lie may change until they are frozen."""
     for one in answer.alternatives:
         booked = house.book(one.pool, one.profile, one.ranks, one.during)
         assert booked.price_slice_seconds == one.price_slice_seconds
-        places = [(lease.gpu, lease.span.lower, lease.span.upper) for lease in booked.leases.all()]
-        shown = list(map(tuple, one.placements))
-        assert len(places) == len(shown) == one.ranks
-        assert one.ranks > 1 or places == shown
+        assert sizes_booked(booked) == sizes_shown(one)
         Lease.objects.filter(reservation=booked).update(state="ended")
 
 
@@ -96,8 +101,7 @@ def test_what_fits_shows_its_place_its_price_and_what_stays(house):
     assert (answer.held_peak, answer.quota_guaranteed, answer.quota_limit) == (1, 2, 7)
     assert answer.budget.left == 100 * HOURS - 4 * HOURS
     booked = house.book(house.pool, profile_of(house.pool, "3g.40gb"), 1, window(house.start, 2))
-    lease = booked.leases.get()
-    assert answer.placements == ((lease.gpu, lease.span.lower, lease.span.upper),)
+    assert sizes_shown(answer) == sizes_booked(booked) == [4]
 
 
 def test_without_a_quota_on_the_way_up_there_is_no_access(house):
@@ -151,6 +155,7 @@ def test_capacity_that_is_fragmented_says_so_and_what_is_offered_can_be_booked(h
     """Four slices are free, but not side by side where 3g.40gb may sit."""
     house.hold("2g.20gb", 0, hours=3)
     house.hold("1g.20gb", 4, hours=5)
+    Lease.objects.update(frozen_at=timezone.now())
     answer = house.ask("3g.40gb")
     assert answer.reason.code == "no_capacity" and answer.reason.evidence["why"] == "fragmented"
     assert "but nowhere the 4 side by side that 3g.40gb needs" in str(answer.reason)
@@ -265,13 +270,15 @@ def test_free_over_time_counts_each_step(house):
     assert counts == [(house.start + n * HOUR, free) for n, free in ((-1, 2), (0, 1), (1, 1), (2, 2))]
 
 
-def test_an_outlook_read_once_answers_everything_without_another_query(house, django_assert_num_queries):
+def test_an_outlook_read_once_answers_all_but_what_could_move_without_another_query(house, django_assert_num_queries):
     house.hold("7g.80gb", 0)
     during = window(house.start, 2)
+    house.ask("2g.20gb")
     with django_assert_num_queries(6):
         outlook = outlook_around(house.project, during, timezone.now())
     profile = profile_of(house.pool, "2g.20gb")
-    with django_assert_num_queries(0):
+    # One, and in this test nine more for what its own transaction has set up: that may yet be taken back.
+    with django_assert_num_queries(10):
         answer = preview(house.project, house.pool, profile, 1, during, outlook=outlook)
         assert answer.alternatives
         assert len(free_counts(house.pool, during, outlook=outlook)) == 7
@@ -286,7 +293,8 @@ def test_queries_do_not_grow_with_rows(house, django_assert_max_num_queries, row
         make_reservation(house.root, house.pool, "7g.80gb", window(house.start + (day + 1) * 24 * HOUR, 1),
                          places=((house.pool.gpus.get(), 0),))  # fmt: skip
     profile, during = profile_of(house.pool, "2g.20gb"), window(house.start, 2)
-    with django_assert_max_num_queries(16):
+    house.ask("2g.20gb")
+    with django_assert_max_num_queries(16 + 10):
         assert not preview(house.project, house.pool, profile, 1, during, owner=house.user).fits
 
 
@@ -307,8 +315,7 @@ def test_whatever_is_held_a_preview_equals_booking_and_its_alternatives_can_be_b
         during = window(house.start + data.draw(st.integers(-2, 4)) * HOUR, data.draw(st.integers(1, 4)))
         answer = preview(house.project, house.pool, profile, 1, during, owner=house.user)
         if answer.fits:
-            booked = house.book(house.pool, profile, 1, during).leases.get()
-            assert answer.placements == ((booked.gpu, booked.span.lower, booked.span.upper),)
+            assert sizes_shown(answer) == sizes_booked(house.book(house.pool, profile, 1, during))
         else:
             with pytest.raises(ReservationRefused) as refused:
                 house.book(house.pool, profile, 1, during)

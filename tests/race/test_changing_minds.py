@@ -6,7 +6,7 @@ import pytest
 
 from portal.inventory.models import Pool
 from portal.quotas.policy_changes import set_policy
-from portal.reservations import approving, booking, changing, moving, queue_serving
+from portal.reservations import approving, changing, moving, queue_serving
 from portal.reservations.approving import approve, refuse
 from portal.reservations.errors import ReservationRefused
 from portal.reservations.models import Lease, Reservation, State, Wait
@@ -15,6 +15,7 @@ from portal.tenants.models import Role
 from portal.workloads.models import Workload
 from tests.db.house import House, span
 from tests.factories import HOUR, make_reservation, make_user, profile_of
+from tests.race.unlocked import unlocked
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 LIMIT = 7
@@ -122,18 +123,15 @@ def test_what_is_held_for_approval_is_nobody_elses_while_it_is_approved(race, ho
         forget(house)
 
 
-def unlocked(pool_id: int) -> Pool:
-    return Pool.objects.get(pk=pool_id)
-
-
 @pytest.mark.case("Q-09")
 @pytest.mark.parametrize("path", ["create", "extend", "move"])
 def test_control_without_the_lock_the_last_slice_is_sold_more_than_once(
     race, house, monkeypatch, without_exclusion, path
 ):
     """All choose the same place, so the constraint would hide what the lock prevents."""
-    for module in (booking, changing, moving, approving, queue_serving):
-        monkeypatch.setattr(module, "lock_pool", unlocked)
+    unlocked(monkeypatch)
+    for module in (changing, moving, approving, queue_serving):
+        monkeypatch.setattr(module, "lock_pool", lambda pool_id: Pool.objects.get(pk=pool_id))
     most = 0
     for _round in range(10):
         contenders = [house.contender(path) for _ in range(6)]

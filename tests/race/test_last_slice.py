@@ -8,10 +8,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from portal.inventory.models import Pool
-from portal.reservations import booking
 from portal.reservations.models import Lease
 from tests.factories import make_org, make_pool_with_gpus, make_quota, make_user, profile_of
+from tests.race.unlocked import unlocked, without_turns
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CLIENTS = 20
@@ -50,6 +49,15 @@ def test_twenty_clients_on_the_last_slice_have_exactly_one_winner_each_round(rac
     assert Lease.objects.count() == ROUNDS
 
 
+def test_without_turns_in_the_process_the_pools_lock_alone_has_one_winner_each_round(race, post, monkeypatch):
+    """As for as many processes as there are clients."""
+    without_turns(monkeypatch)
+    for round_number in range(10):
+        outcomes = collections.Counter(race(lambda number, now=round_number: post(number, now), CLIENTS))
+        assert outcomes == {"201": 1, "409": CLIENTS - 1}, f"round {round_number}"
+    assert Lease.objects.count() == 10
+
+
 def test_one_request_sent_four_times_at_once_with_its_key_books_once_and_says_so_to_one(race):
     root, team, _ = make_org()
     pool = make_pool_with_gpus("H100", 1)
@@ -77,7 +85,7 @@ def test_one_request_sent_four_times_at_once_with_its_key_books_once_and_says_so
 
 
 def test_without_the_lock_the_constraint_alone_still_has_one_winner(race, post, monkeypatch):
-    monkeypatch.setattr(booking, "lock_pool", lambda pool_id: Pool.objects.get(pk=pool_id))
+    unlocked(monkeypatch)
     for round_number in range(5):
         outcomes = race(lambda number, now=round_number: post(number, now), CLIENTS)
         assert outcomes.count("201") == 1 and set(outcomes) <= {"201", "409", "503"}, outcomes
@@ -86,6 +94,6 @@ def test_without_the_lock_the_constraint_alone_still_has_one_winner(race, post, 
 def test_control_with_lock_and_constraint_off_the_slice_is_sold_more_than_once(
     race, post, monkeypatch, without_exclusion
 ):
-    monkeypatch.setattr(booking, "lock_pool", lambda pool_id: Pool.objects.get(pk=pool_id))
+    unlocked(monkeypatch)
     sold = [race(lambda number, now=now: post(number, now), CLIENTS).count("201") for now in range(5)]
     assert max(sold) > 1, f"the race cannot happen, so the tests above prove nothing: {sold}"

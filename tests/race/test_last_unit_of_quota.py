@@ -7,9 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.utils import timezone
 
-from portal.inventory.models import Pool
 from portal.quotas.models import Policy
-from portal.reservations import booking
 from portal.reservations.booking import book_reservation
 from portal.reservations.errors import ReservationRefused
 from portal.reservations.models import Reservation
@@ -17,6 +15,7 @@ from portal.reservations.moving import change_window
 from portal.reservations.selectors import peak_weight_held
 from portal.workloads.drafts import WorkloadDraft
 from tests.factories import HOUR, make_org, make_pool_with_gpus, make_quota, make_tenant, make_user, profile_of, window
+from tests.race.unlocked import unlocked
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 ROUNDS = 3
@@ -100,7 +99,7 @@ def test_of_two_that_want_the_last_unit_one_gets_it_by_whatever_path(race, last_
 
 @pytest.mark.case("Q-09")
 def test_control_without_the_lock_the_last_unit_is_sold_twice(race, last_unit, monkeypatch, without_exclusion):
-    monkeypatch.setattr(booking, "lock_pool", lambda pool_id: Pool.objects.get(pk=pool_id))
+    unlocked(monkeypatch)
     held = []
     for number in range(10):
         acts = [last_unit.create(number, place) for place in range(8)]
