@@ -11,6 +11,7 @@ from portal.audit.origin import Via
 from portal.notices.models import Kind
 from portal.reservations.models import State
 from portal.workloads.models import MOST_RESTARTS, RankLoss
+from scheduler.placement.defragment import MORE_MOST
 
 MOST_COUNT = 2**31 - 1
 
@@ -99,6 +100,20 @@ class ReservationAsked(AvailabilityAsked):
         if "seconds" not in asked and ("not_before" in asked or "give_up_at" in asked):
             raise serializers.ValidationError(_("not_before and give_up_at go with seconds."))
         return asked
+
+
+class FragmentationAsked(StrictSerializer):
+    """Without a window the next hour is looked at."""
+
+    start = InstantField(required=False)
+    end = InstantField(required=False)
+    profile = serializers.CharField(max_length=64, required=False)
+    more = CountField(min_value=1, max_value=MORE_MOST, required=False, default=1)
+
+    def validate(self, data: dict) -> dict:
+        if ("start" in data) != ("end" in data):
+            raise serializers.ValidationError(_("A window needs a start and an end."))
+        return data
 
 
 class FreeAsked(StrictSerializer):

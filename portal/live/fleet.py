@@ -23,13 +23,12 @@ from django.utils.translation import gettext as _
 from psycopg2.extras import DateTimeTZRange
 
 from portal.inventory.listing import SHOWN
-from portal.inventory.models import Gpu, GpuState, Node, NodeState, Profile
+from portal.inventory.models import Gpu, GpuState, Node, NodeState
 from portal.live.models import UseBucket
 from portal.reservations.canvas import Frame, Rect, Viewer, lease_rect
-from portal.reservations.closures import closed_by, drawn_maintenance
+from portal.reservations.closures import drawn_maintenance
 from portal.reservations.models import LIVE, Lease, LeaseState, Maintenance
-from portal.reservations.selectors import ON_DEVICE, held_as, shape_of, view_of, window_of
-from scheduler.placement.geometry import GpuView, Held, free_count
+from portal.reservations.selectors import ON_DEVICE
 
 NODES_A_PAGE = 24
 GPU_PX, NAME_PX = 120, 20
@@ -241,35 +240,3 @@ def _used(pool_id: int | None, now: dt.datetime) -> QuerySet:
         )
         .values_list("what", "one", "other")
     )
-
-
-def bookable_now(
-    gpus: Sequence[Gpu], leases: Iterable[Lease], maintenance: Planned, now: dt.datetime
-) -> list[tuple[str, list[tuple[int, str]]]]:
-    """What could start now and run for an hour: (pool, [(count, profile), largest first]). One query."""
-    held: dict[int, list[Held]] = defaultdict(list)
-    for lease in leases:
-        name = lease.reservation.profile.name
-        held[lease.gpu_id].append(held_as(lease.span, lease.during, lease.state, name, now))
-    for gpu in gpus:
-        held[gpu.pk] += [closed_by(one, gpu) for one in maintenance.get(gpu.pk, ())]
-    pools: dict[tuple[str, str, bool], list[GpuView]] = defaultdict(list)
-    for gpu in gpus:
-        if gpu.pool and _takes_leases(gpu):
-            pools[gpu.pool.name, gpu.model, gpu.mig_enabled].append(view_of(gpu, held[gpu.pk]))
-    profiles = Profile.objects.filter(gpu_model__in={model for _name, model, _mig in pools})
-    ordered = sorted(profiles, key=lambda profile: (-profile.weight, -profile.size, profile.name))
-    window = window_of(DateTimeTZRange(now, now + AHEAD))
-    found = []
-    for (name, model, mig), views in sorted(pools.items()):
-        fitting = [profile for profile in ordered if (profile.gpu_model, profile.mig) == (model, mig)]
-        counts = [(free_count(shape_of(profile), views, window), profile.name) for profile in fitting]
-        if any(count for count, _profile in counts):
-            found.append((name, [row for row in counts if row[0]]))
-    return found
-
-
-def _takes_leases(gpu: Gpu) -> bool:
-    node = gpu.node
-    ready = node.state == NodeState.READY and node.silent_since is None and node.enrolled_at is not None
-    return ready and gpu.state == GpuState.OK

@@ -11,7 +11,6 @@ from portal.accounts.requests import number_in
 from portal.inventory.models import Gpu, Pool
 from portal.live.fleet import (
     NODES_A_PAGE,
-    bookable_now,
     leases_now,
     maintenance_ahead,
     needs_attention,
@@ -19,6 +18,7 @@ from portal.live.fleet import (
     shelves,
     standing,
 )
+from portal.live.fleet_room import room_now
 from portal.reservations.canvas import inspected, viewer_of
 from portal.reservations.context import shell_of
 from portal.reservations.timeline import tenants_drawn
@@ -41,13 +41,15 @@ def fleet(request: HttpRequest) -> HttpResponse:
         "reservation__tenant", "reservation__profile", "reservation__workload", "gpu__node"))  # fmt: skip
     maintenance = maintenance_ahead(gpus, now)
     shown = shelves(on_page, gpus, leases, maintenance, viewer, now)
+    rooms = room_now(gpus, leases, maintenance, now)
     rects = [slot.rect for shelf in shown for card in shelf.gpus for slot in card.slots]
     context = {
         **inspected(rects),
         "page": page,
         "shelves": shown,
         "standing": standing(nodes, in_service, pool_id, now),
-        "bookable": bookable_now(gpus, leases, maintenance, now),
+        "bookable": [(room.name, room.sizes) for room in rooms if room.sizes],
+        "broken": [room for room in rooms if room.lost or room.broken.stranded],
         "tenants": tenants_drawn(leases, viewer),
         "pools": Pool.objects.all(),
         "pool_id": pool_id,

@@ -224,6 +224,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
     ),
     "api_quota_row": (Row("DELETE", "/api/v1/tenants/{tenant}/quota/{pool}/{quota}/", FROM_ABOVE),),
     "api_pools": (reads("/api/v1/pools/"),),
+    "api_fragmentation": (reads("/api/v1/pools/{pool}/fragmentation/?profile=1g.10gb"),),
     "api_free": (reads("/api/v1/pools/{pool}/free/?" + WINDOW),),
     "api_free_over_time": (reads("/api/v1/pools/{pool}/free-over-time/?profile=1g.10gb&since={start}"),),
     "api_availability": (
