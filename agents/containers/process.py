@@ -123,8 +123,7 @@ class ProcessEngine:
         pids = self._pids(running.name)
         if pids is not None and pids.child_lives():
             send_group(pids.child, signal.SIGKILL)
-        if pids is None or not pids.keeper_lives():
-            self._kill_marked(running.name)
+        self._kill_marked(running.name)
 
     def remove(self, running: Running) -> None:
         current = self._read(self._folder / running.name)
@@ -176,7 +175,7 @@ class ProcessEngine:
         raise EngineError(f"The keeper of the workload did not start: {_end_of(folder / 'keeper.log')}")
 
     def _kill_marked(self, name: str) -> bool:
-        """KILL what carries the workload's mark without a keeper above it; whether there was any."""
+        """KILL what carries the workload's mark, whether a keeper is above it or just died; whether there was any."""
         left = with_environment("BERTH_WORKLOAD", str(self._folder / name))
         for pid in left:
             send(pid, signal.SIGKILL)

@@ -18,7 +18,7 @@ from psycopg2.extras import DateTimeTZRange
 from portal.inventory.models import Pool
 from portal.reservations.models import MOVED, ChangeMark
 from portal.reservations.outlook import Holding
-from portal.reservations.pool_changes import LeaseRow, read_changes, read_whole
+from portal.reservations.pool_changes import Changes, LeaseRow, read_changes, read_whole
 from portal.reservations.pool_fleet import Fleet, read_fleet
 from portal.reservations.pool_holdings import Holdings
 from portal.reservations.pool_terms import Terms, read_terms
@@ -56,6 +56,7 @@ class PoolPicture:
         self._read_at = 0.0
         self._unsettled_keys: frozenset[int] = frozenset()
         self._unsettled_marks: frozenset[str] = frozenset()
+        self._read_marks: frozenset[int] = frozenset()
         self._on_device: dict[int, LeaseRow] = {}
         self._fleet_keys: list[int] = []
 
@@ -126,11 +127,11 @@ class PoolPicture:
         self.terms = read_terms(pool)
         self.fleet = read_fleet(pool, now)
         self._lay_out(now)
-        self._settle(changes.since, changes.own_keys, changes.own_marks, now)
+        self._settle(changes, now)
 
     def _catch_up(self, pool: Pool, now: dt.datetime, since: int) -> None:
         unsettled = self._unsettled_keys
-        changes = read_changes(pool.pk, since, unsettled)
+        changes = read_changes(pool.pk, since, unsettled, self._read_marks)
         marks = changes.marks | self._unsettled_marks
         if ChangeMark.What.ERASED in marks:
             self._read_anew(pool, now)
@@ -144,10 +145,11 @@ class PoolPicture:
             self.terms = read_terms(pool)
         if ChangeMark.What.FLEET in marks:
             self._change_fleet(pool, now)
-        self._settle(changes.since, changes.own_keys, changes.own_marks, now)
+        self._settle(changes, now)
 
-    def _settle(self, since: int, own_keys: frozenset[int], own_marks: frozenset[str], now: dt.datetime) -> None:
-        self._since, self._unsettled_keys, self._unsettled_marks = since, own_keys, own_marks
+    def _settle(self, changes: Changes, now: dt.datetime) -> None:
+        self._since, self._read_marks = changes.since, changes.read
+        self._unsettled_keys, self._unsettled_marks = changes.own_keys, changes.own_marks
         moment = int(now.timestamp())
         self.calendar.advance(moment - 86400)
         for row in self._on_device.values():

@@ -8,7 +8,7 @@ they are settled.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -45,13 +45,15 @@ class LeaseRow(NamedTuple):
 @dataclass(frozen=True)
 class Changes:
     """``since`` is what to ask from next time. ``marks`` are kinds of other changes, ``own_marks`` those of them, and
-    ``own_keys`` those leases, that the reader's own transaction has made and may take back."""
+    ``own_keys`` those leases, that the reader's own transaction has made and may take back. ``read`` are the ids of
+    marks that need not be told again: one old transaction anywhere in the cluster holds ``since`` back for all."""
 
     since: int
     leases: tuple[LeaseRow, ...]
     marks: frozenset[str]
     own_marks: frozenset[str]
     own_keys: frozenset[int]
+    read: frozenset[int]
 
 
 _NOW = """
@@ -86,7 +88,9 @@ WITH now AS MATERIALIZED ({_NOW}), changed AS MATERIALIZED (
 )
 SELECT now.since, now.own, marks.*, leases.*
 FROM now CROSS JOIN (
-    SELECT array_agg(what), array_agg(what) FILTER (WHERE changed_in = (SELECT own FROM now))
+    SELECT array_agg(what) FILTER (WHERE id <> ALL(%(read)s::bigint[])),
+        array_agg(what) FILTER (WHERE changed_in = (SELECT own FROM now)),
+        array_agg(id) FILTER (WHERE changed_in <> (SELECT own FROM now))
     FROM reservations_changemark WHERE changed_in BETWEEN %(since)s AND {_LATEST}
 ) AS marks
 LEFT JOIN ({_COLUMNS} AND l.id IN (SELECT id FROM changed)) AS leases ON true
@@ -95,29 +99,33 @@ _WHOLE = f"""
 WITH now AS MATERIALIZED ({_NOW})
 SELECT now.since, now.own, marks.*, leases.*
 FROM now CROSS JOIN (
-    SELECT NULL::varchar[], array_agg(what) FROM reservations_changemark WHERE changed_in = (SELECT own FROM now)
+    SELECT NULL::varchar[], array_agg(what) FILTER (WHERE changed_in = (SELECT own FROM now)),
+        array_agg(id) FILTER (WHERE changed_in <> (SELECT own FROM now))
+    FROM reservations_changemark WHERE changed_in >= (SELECT since FROM now) OR changed_in = (SELECT own FROM now)
 ) AS marks
 LEFT JOIN ({_COLUMNS} AND l.state = ANY(%(live)s)) AS leases ON true
 """
 
 
-def read_changes(pool_id: int, since: int, unsettled: Collection[int]) -> Changes:
-    """Leases of the pool that changed in transaction ``since`` or a later one, over or not, and the ``unsettled``."""
-    return _read(_SINCE, {"pool": pool_id, "since": since, "unsettled": list(unsettled)})
+def read_changes(pool_id: int, since: int, unsettled: Collection[int], read: Collection[int]) -> Changes:
+    """Leases of the pool that changed in transaction ``since`` or a later one, over or not, and the ``unsettled``;
+    marks from then on but those that were ``read``."""
+    return _read(_SINCE, {"pool": pool_id, "since": since, "unsettled": list(unsettled), "read": list(read)})
 
 
 def read_whole(pool_id: int) -> Changes:
     """Every live lease of the pool: of its reservations, and on its GPUs."""
     every = frozenset(ChangeMark.What.values)
     found = _read(_WHOLE, {"pool": pool_id, "live": list(map(str, LIVE))})
-    return Changes(found.since, found.leases, every, found.own_marks, found.own_keys)
+    return replace(found, marks=every)
 
 
 def _read(sql: str, parameters: dict[str, Any]) -> Changes:
     with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         rows = cursor.fetchall()
-    since, own, marks, own_marks = rows[0][:4]
-    leases = tuple(LeaseRow._make(row[4:]) for row in rows if row[4] is not None)
+    since, own, marks, own_marks, read = rows[0][:5]
+    leases = tuple(LeaseRow._make(row[5:]) for row in rows if row[5] is not None)
     own_keys = frozenset(lease.key for lease in leases if lease.changed_in == own) if own else frozenset()
-    return Changes(since, leases, frozenset(marks or ()), frozenset(own_marks or ()), own_keys)
+    return Changes(
+        since, leases, frozenset(marks or ()), frozenset(own_marks or ()), own_keys, frozenset(read or ()))

@@ -159,6 +159,12 @@ def test_whatever_is_done_to_a_pool_the_picture_says_what_a_fresh_read_says(hous
     assert held > STEPS, "little was ever held: the walk shows nothing"
 
 
+def connection_with_a_transaction() -> None:
+    connection.set_autocommit(False)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_current_xact_id()")
+
+
 def test_what_is_committed_late_is_seen_although_a_later_transaction_was_read_before(house):
     first, second = house.book("7g.80gb"), house.book("7g.80gb", house.start + 10 * HOUR)
     changed, read = threading.Event(), threading.Event()
@@ -190,6 +196,16 @@ def test_a_look_is_one_query_and_brings_only_what_changed(house):
     with CaptureQueriesContext(connection) as asked, looking_at(house.pool, timezone.now()) as picture:
         assert len(picture.leases) == 6
     assert len(asked) == 1
+
+
+def test_an_old_transaction_elsewhere_does_not_have_what_was_read_told_again(house):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(connection_with_a_transaction).result(10)
+        make_quota(make_tenant("other", house.root), house.pool, 3)
+        look(house, random.Random(1))
+        with CaptureQueriesContext(connection) as asked, looking_at(house.pool, timezone.now()):
+            assert len(asked) == 1
+        pool.submit(connections.close_all).result(10)
 
 
 def test_a_heartbeat_does_not_have_the_fleet_read_again(house):
