@@ -33,6 +33,7 @@ RETELL_SECONDS = 5.0
 STOP_SECONDS = 60.0
 _PROBE_BACKOFF_SECONDS = 5.0
 _LAST_PASS_SECONDS = 5.0
+_LAST_WORD_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,14 @@ class Agent:
         while not self._reconciler.idle() and time.monotonic() < give_up_at:
             self._doorbell.set()
             await asyncio.sleep(0.1)
-        await self._send_reports()
+        await self._tell_the_last()
+
+    async def _tell_the_last(self) -> None:
+        """The portal hears at once what has ended, if it can be reached; else it is in the journal."""
+        give_up_at = time.monotonic() + _LAST_WORD_SECONDS
+        while self._reconciler.events and time.monotonic() < give_up_at:
+            await self._send_reports()
+            await asyncio.sleep(0.05)
 
     def _take(self, message: FromPortal) -> None:
         if isinstance(message, Welcome):
