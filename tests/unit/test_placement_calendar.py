@@ -31,21 +31,27 @@ class Intervals:
 
 
 def moments() -> st.SearchStrategy[int]:
-    """Seconds from the origin: most in the horizon, some on the borders of cells, some far beyond."""
-    near = st.integers(0, HORIZON_SECONDS)
-    return st.one_of(near, near.map(lambda second: second // 300 * 300), st.integers(0, 60 * DAY_SECONDS))
+    """Most in the horizon, some on the borders of cells and of days, where the horizon begins and ends, some far
+    beyond."""
+    near = st.integers(ORIGIN, ORIGIN + HORIZON_SECONDS)
+    cells = near.map(lambda second: second // 300 * 300)
+    days = st.integers(0, 6).map(lambda day: ORIGIN // DAY_SECONDS * DAY_SECONDS + day * DAY_SECONDS)
+    return st.one_of(near, cells, days, st.integers(ORIGIN, ORIGIN + 60 * DAY_SECONDS))
 
 
 def windows() -> st.SearchStrategy[tuple[int, int]]:
+    """Some end, or begin, on a border rather than a length away from one."""
     lengths = st.one_of(st.integers(1, 900), st.sampled_from([300, 3600, 7200]), st.integers(1, 50 * DAY_SECONDS))
-    return st.tuples(moments(), lengths).map(lambda pair: (ORIGIN + pair[0], ORIGIN + sum(pair)))
+    onwards = st.tuples(moments(), lengths).map(lambda pair: (pair[0], sum(pair)))
+    between = st.tuples(moments(), moments()).map(lambda pair: (min(pair), max(pair) + (pair[0] == pair[1])))
+    return st.one_of(onwards, between)
 
 
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("hold"), st.integers(1, 12), st.sampled_from([5, 7, 11]), st.integers(0, 9), windows()),
         st.tuples(st.just("drop"), st.integers(1, 12)),
-        st.tuples(st.just("advance"), st.integers(0, DAY_SECONDS)),
+        st.tuples(st.just("advance"), st.one_of(st.integers(0, DAY_SECONDS), st.just(DAY_SECONDS))),
         st.tuples(st.just("ask"), windows()),
     ),
     min_size=5,
