@@ -41,7 +41,7 @@ def parse(arguments: list[str]) -> tuple[str, Options]:
         one = names.add_parser(name, help=benchmark.what, allow_abbrev=False)
         one.add_argument("--seed", type=int, default=1, metavar="N", help="the first of five seeds")
         form = one.add_mutually_exclusive_group()
-        form.add_argument("--quick", action="store_true", help="one seed, and less of everything")
+        form.add_argument("--quick", action="store_true", help="less of everything, in many one seed")
         form.add_argument("--full", dest="quick", action="store_false", help="five seeds, as without either")
         for option in benchmark.options:
             one.add_argument(f"--{option}", **OPTIONS[option])

@@ -10,8 +10,8 @@ from tests.bench.figures import Board
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line said. ``seed`` is the first of the seeds of a full run; ``quick`` runs one of them, with
-    less of everything. ``more`` holds the options that only some benchmarks know."""
+    """What the command line said. ``seed`` is the first of five seeds; ``quick`` does with less of everything, and with
+    one seed where that tells enough. ``more`` holds the options that only some benchmarks know."""
 
     seed: int
     quick: bool
@@ -19,7 +19,12 @@ class Options:
 
     @property
     def seeds(self) -> range:
-        return range(self.seed, self.seed + (1 if self.quick else 5))
+        """All five, or in the quick form one."""
+        return self.five_seeds[:1] if self.quick else self.five_seeds
+
+    @property
+    def five_seeds(self) -> range:
+        return range(self.seed, self.seed + 5)
 
 
 @dataclass(frozen=True)

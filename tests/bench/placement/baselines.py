@@ -155,9 +155,11 @@ class WholeGpus:
 Placer = Peer | Ours | Repacking | WholeGpus
 
 
-def placers(mix: Sequence[float], gpus: int, gpus_per_node: int, seed: int) -> list[Placer]:
+def placers(
+    mix: Sequence[float], gpus: int, gpus_per_node: int, seed: int, *, judged_only: bool = False
+) -> list[Placer]:
     """All of them on an empty fleet each: the peers, ours, the limit. ``mix``, which FGD weighs by, is in the order of
-    the shapes."""
+    the shapes. ``judged_only``: of the peers first-fit alone, by which targets are told."""
     tables = gpu_tables(SHAPES, SLICES)
     held = (SLICES - tables.free).astype(float)
     shares = np.array(mix, dtype=float) / sum(mix)
@@ -171,7 +173,10 @@ def placers(mix: Sequence[float], gpus: int, gpus_per_node: int, seed: int) -> l
         "fgd-uniform": (-tables.stranded.mean(axis=0), -FULLER * held),
     }
     peers = [Peer(name, _scores(tables, *worth), gpus, gpus_per_node) for name, worth in worths.items()]
-    return [RandomPeer(gpus, gpus_per_node, seed), *peers, Ours(gpus, gpus_per_node), Repacking(gpus)]
+    judged: list[Placer] = [Ours(gpus, gpus_per_node), Repacking(gpus)]
+    if judged_only:
+        return [peers[0], *judged]
+    return [RandomPeer(gpus, gpus_per_node, seed), *peers, *judged]
 
 
 def _scores(tables: GpuTables, worth: Worth, by_set: Worth) -> list[Worth]:

@@ -2,10 +2,10 @@
 there is, against giving whole GPUs to the same demand. Nothing that has started is moved."""
 
 from tests.bench.figures import Board
-from tests.bench.placement.baselines import FIRST_FIT, Ours, WholeGpus
+from tests.bench.placement.baselines import Ours, WholeGpus
 from tests.bench.placement.demand import MIXES, SLICES
-from tests.bench.placement.ondemand import GPUS, POINTS_MOST, tallies_of
-from tests.bench.placement.replay import points_below
+from tests.bench.placement.ondemand import GPUS, POINTS_MOST, below_first_fit, rounds_of
+from tests.bench.placement.rounds import Round, noise_of, together
 from tests.bench.registry import Options
 
 LOAD = 1.1
@@ -17,12 +17,18 @@ def run(options: Options, board: Board) -> None:
     mixes = {"given": options.more["mix"]} if "mix" in options.more else MIXES
     capacity = SLICES * options.more.get("gpus", GPUS)
     for mix, shares in mixes.items():
-        tallies = tallies_of(shares, options.more.get("load", LOAD), options)
-        allocated = {name: tally.within / tally.seconds / capacity for name, tally in tallies.items()}
+        rounds = rounds_of(shares, options.more.get("load", LOAD), options)
+        tallies = together(rounds)
+
+        def allocated(these: Round, placer: str = Ours.name) -> float:
+            return these[placer].within / these[placer].seconds / capacity
+
         name = f"headline.{mix}"
-        board.note(f"{name}: " + ", ".join(f"{placer} {100 * share:.1f} %" for placer, share in allocated.items()))
-        board.add(name, "allocated", allocated[Ours.name], *ALLOCATED_LEAST)
-        gain = allocated[Ours.name] / allocated[WholeGpus.name]
+        told = (f"{placer} {100 * allocated(tallies, placer):.1f} %" for placer in tallies)
+        board.note(f"{name}: " + ", ".join(told))
+        gain = allocated(tallies) / allocated(tallies, WholeGpus.name)
         board.note(f"{name}: {gain:.2f} times what whole GPUs give")
-        below = points_below(tallies[Ours.name], tallies[FIRST_FIT])
-        board.add(f"{name}.by_profile", "points_below_first_fit", below, POINTS_MOST)
+        noise = [noise_of(rounds, these) if options.quick else 0.0 for these in (allocated, below_first_fit)]
+        board.add(name, "allocated", allocated(tallies), *ALLOCATED_LEAST, noise[0])
+        below = below_first_fit(tallies)
+        board.add(f"{name}.by_profile", "points_below_first_fit", below, POINTS_MOST, noise=noise[1])

@@ -1,13 +1,13 @@
 """P1: slices on demand, with departures, on a fleet that cannot take all: how much of what free repacking gains over
 first-fit is lost, when nothing that has started is moved."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from tests.bench.figures import Board
 from tests.bench.placement.baselines import FIRST_FIT, Ours, Repacking, WholeGpus, placers
 from tests.bench.placement.demand import MIXES, arrivals
-from tests.bench.placement.replay import Tally, by_shape, points_below, replay
+from tests.bench.placement.replay import by_shape, points_below, replay
+from tests.bench.placement.rounds import Round, noise_of, together
 from tests.bench.registry import Options
 
 GPUS, GPUS_PER_NODE = 100, 1
@@ -25,28 +25,44 @@ def run(options: Options, board: Board) -> None:
     loads = (options.more["load"],) if "load" in options.more else LOADS
     for name, mix in mixes.items():
         for load in loads:
-            tallies = tallies_of(mix, load, options)
-            _report(f"placement.{name}.{load:g}", load, tallies, board)
+            _report(f"placement.{name}.{load:g}", load, rounds_of(mix, load, options), options, board)
 
 
-def tallies_of(mix: Sequence[float], load: float, options: Options) -> dict[str, Tally]:
-    """By placer, over all seeds."""
+def rounds_of(mix: Sequence[float], load: float, options: Options) -> list[Round]:
+    """A round a seed; in the quick form without the peers, of which the verdict needs first-fit alone."""
     gpus, count = options.more.get("gpus", GPUS), QUICK_ARRIVALS if options.quick else ARRIVALS
-    by_seed: defaultdict[str, list[Tally]] = defaultdict(list)
-    for seed in options.seeds:
+    rounds = []
+    for seed in options.five_seeds:
         requests = arrivals(mix, load, gpus, count, seed)
-        for placer in (*placers(mix, gpus, GPUS_PER_NODE, seed), WholeGpus(gpus)):
-            by_seed[placer.name].append(replay(requests, placer, int(WARM_UP * count)))
-    return {name: sum(tallies[1:], tallies[0]) for name, tallies in by_seed.items()}
+        these = [*placers(mix, gpus, GPUS_PER_NODE, seed, judged_only=options.quick), WholeGpus(gpus)]
+        rounds.append({placer.name: replay(requests, placer, int(WARM_UP * count)) for placer in these})
+    return rounds
 
 
-def _report(name: str, load: float, tallies: dict[str, Tally], board: Board) -> None:
-    limit, first_fit, ours = tallies[Repacking.name], tallies[FIRST_FIT], tallies[Ours.name]
-    gain = limit.total - first_fit.total
+def lost(tallies: Round) -> float:
+    """Of what free repacking accepts beyond first-fit, the share that ours does not."""
+    limit = tallies[Repacking.name].total
+    gain = limit - tallies[FIRST_FIT].total
+    return (limit - tallies[Ours.name].total) / gain if gain else 0.0
+
+
+def below_first_fit(tallies: Round) -> float:
+    return points_below(tallies[Ours.name], tallies[FIRST_FIT])
+
+
+def _report(name: str, load: float, rounds: list[Round], options: Options, board: Board) -> None:
+    tallies = together(rounds)
+    limit, first_fit = tallies[Repacking.name].total, tallies[FIRST_FIT].total
     for placer, tally in tallies.items():
-        lost = (limit.total - tally.total) / gain if gain else 0.0
-        share = 100 * tally.total / tally.asked.sum()
-        board.note(f"{name} {placer}: lost {lost:.3f}, accepted {share:.2f} %: {by_shape(tally)}")
+        share = (limit - tally.total) / (limit - first_fit) if limit > first_fit else 0.0
+        accepted = 100 * tally.total / tally.asked.sum()
+        board.note(f"{name} {placer}: lost {share:.3f}, accepted {accepted:.2f} %: {by_shape(tally)}")
+    board.note(f"{name} by seed: " + ", ".join(f"{lost(one):.3f}" for one in rounds))
     target, stretch = LOST_MOST[0 if load >= 1 else 1]
-    board.add(name, "lost", (limit.total - ours.total) / gain if gain else 0.0, target, stretch)
-    board.add(f"{name}.by_profile", "points_below_first_fit", points_below(ours, first_fit), POINTS_MOST)
+    judged = (
+        ("", "lost", lost, target, stretch),
+        (".by_profile", "points_below_first_fit", below_first_fit, POINTS_MOST, ""),
+    )
+    for more, metric, statistic, most, aim in judged:
+        noise = noise_of(rounds, statistic) if options.quick else 0.0
+        board.add(f"{name}{more}", metric, statistic(tallies), most, aim, noise)

@@ -7,7 +7,6 @@ for, are laid onto fixed shares of the profiles; equal ones lie in an order that
 
 import csv
 import random
-from collections import defaultdict
 from itertools import accumulate
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tests.bench.figures import Board
 from tests.bench.placement.baselines import FIRST_FIT, Ours, Repacking, placers
 from tests.bench.placement.demand import MIXES, SHAPES, SLICES, WHOLE, Request
 from tests.bench.placement.replay import Tally, by_shape, points_below, replay
+from tests.bench.placement.rounds import together
 from tests.bench.registry import Options
 
 TRACES = Path("..") / "shared" / "traces"
@@ -85,17 +85,17 @@ def _peak_slices(requests: list[Request]) -> int:
 def _tallies(
     pods: list[tuple[float, float, int, int]], share: float, options: Options, board: Board
 ) -> dict[str, Tally]:
-    """By placer, over all seeds."""
-    by_seed: defaultdict[str, list[Tally]] = defaultdict(list)
-    for seed in options.seeds:
+    """By placer, over five seeds and the whole trace, also in the quick form: that leaves out the peers alone."""
+    rounds = []
+    for seed in options.five_seeds:
         requests = _requests(pods, seed)
         gpus_wanted = share * _peak_slices(requests) / SLICES
         nodes = max(NODES_LEAST, int(gpus_wanted) // GPUS_PER_NODE)
         board.note(f"openb {share:g}, seed {seed}: {len(requests)} pods on {nodes} nodes of {GPUS_PER_NODE} GPUs")
         mix = [sum(request.ranks for request in requests if request.row == row) for row in range(len(SHAPES))]
-        for placer in placers(mix, nodes * GPUS_PER_NODE, GPUS_PER_NODE, seed):
-            by_seed[placer.name].append(replay(requests, placer))
-    return {name: sum(tallies[1:], tallies[0]) for name, tallies in by_seed.items()}
+        these = placers(mix, nodes * GPUS_PER_NODE, GPUS_PER_NODE, seed, judged_only=options.quick)
+        rounds.append({placer.name: replay(requests, placer) for placer in these})
+    return together(rounds)
 
 
 def _report(share: float, tallies: dict[str, Tally], board: Board) -> None:
