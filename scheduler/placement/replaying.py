@@ -56,6 +56,10 @@ class Outcome:
         """Of all slice-time of the fleet, that which somebody held who had asked for just that much."""
         return self.held_slice_seconds / self.slice_seconds if self.slice_seconds else 0.0
 
+    @property
+    def wait_mean(self) -> float:
+        return sum(self.waits) / len(self.waits) if self.waits else 0.0
+
     def wait_seconds(self, quantile: float) -> float:
         waits = sorted(self.waits)
         return waits[min(int(quantile * len(waits)), len(waits) - 1)] if waits else 0.0

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import io
+import json
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -39,24 +40,38 @@ def told(**options) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
 
 
-def trace_in(folder, text: str):
+def trace_in(folder, text: str | bytes):
     path = folder / "trace.csv"
-    path.write_text(text)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
 def test_a_trace_on_more_nodes_waits_less(pool, tmp_path):
     here, there = told(trace=trace_in(tmp_path, TRACE), nodes=1)
-    model = pool.gpu_model
-    assert here[:9] == ["vision", f"2 nodes, 2 × {model}", "berth", "4", "75.0%", "0.7 h", "1.0 h", here[7], "2"]
-    assert there[:9] == ["vision", f"3 nodes, 3 × {model}", "berth", "4", "75.0%", "0.0 h", "0.0 h", there[7], "0"]
-    assert here[-1] == there[-1] == "1"
+    model = pool.gpu_model.removeprefix("NVIDIA ")
+    assert here[:7] == ["vision", f"2 nodes, 2 × {model}", "berth", "4", "75.0%", "0.7 h", "1.0 h"]
+    assert there[:7] == ["vision", f"3 nodes, 3 × {model}", "berth", "4", "75.0%", "0.0 h", "0.0 h"]
+    assert (here[8], there[8]) == ("2 capacity, 1 too large", "1 too large")
+
+
+def test_programs_read_the_same_as_json_in_every_language(pool, tmp_path):
+    out = io.StringIO()
+    with translation.override("zh-hant"):
+        call_command("whatif", "--json", nodes=1, trace=trace_in(tmp_path, TRACE), stdout=out)
+    document = json.loads(out.getvalue())
+    here, there = document["runs"]
+    assert (document["days"], document["patience_seconds"], document["trace"][-9:]) == (None, 86400, "trace.csv")
+    assert (here["pool"], here["nodes"], there["nodes"], here["model"]) == ("vision", 2, 3, pool.gpu_model)
+    assert (here["asked"], here["begun"], here["accepted"]) == (4, 3, 0.75)
+    assert here["wait_mean_seconds"] == pytest.approx(7200 / 3) and here["wait_p95_seconds"] == 3600
+    assert here["bound_by"] == {"too_large": 1, "quota": 0, "capacity": 2, "layout": 0}
+    assert 0 < there["allocated"] < here["allocated"] < 1
 
 
 def test_the_openb_trace_is_read_as_it_is_and_whole_gpus_hold_less(pool, tmp_path):
     cut, whole = told(trace=trace_in(tmp_path, OPENB), policy="whole")
     assert cut[3:5] == ["3", "100.0%"] and whole[3:5] == ["3", "100.0%"]
-    assert (cut[8], whole[8]) == ("1", "1")
+    assert (cut[8], whole[8]) == ("1 capacity", "1 capacity")
 
 
 def test_the_own_history_names_the_quota_that_binds_and_another_model_by_memory(pool):
@@ -71,9 +86,9 @@ def test_the_own_history_names_the_quota_that_binds_and_another_model_by_memory(
     Reservation.objects.filter(state=State.ENDED).update(ended_at=start + HOUR)
     (row,) = told(pool="vision")
     assert row[3:7] == ["2", "100.0%", "0.5 h", "1.0 h"]
-    assert row[8:] == ["0", "0", "1", "0"]
+    assert row[8] == "1 quota"
     _as_it_is, on_a30 = told(pool="vision", model="NVIDIA A30")
-    assert on_a30[3:5] == ["2", "0.0%"] and on_a30[-1] == "2"
+    assert on_a30[3:5] == ["2", "0.0%"] and on_a30[8] == "2 too large"
 
 
 def test_its_words_are_translated(pool):
@@ -90,7 +105,16 @@ def test_its_words_are_translated(pool):
         ({"model": "Abacus"}, "No node has reported"),
         ({"nodes": -2}, "no more than 2 nodes"),
         ({"trace": "start,end\n1,2\n"}, "needs the columns"),
-        ({"trace": "start,end,profile\nsoon,2,1g.10gb\n"}, "Line 2"),
+        ({"trace": "start,end,profile\nsoon,2,1g.10gb\n"}, "Line 2: “soon” is no start"),
+        ({"trace": "start,end,profile\n1,2,1g.10gb\n,2,1g.10gb\n"}, "Line 3: start is missing"),
+        ({"trace": "start,end,profile\n1,2,1g.10gb\n\n2,1,1g.10gb\n"}, "Line 4: it ends before it begins"),
+        ({"trace": "start,end,profile,ranks\n1,2,1g.10gb,inf\n"}, "Line 2: “inf” is no ranks"),
+        ({"trace": "start,end,profile,ranks\n1,2,1g.10gb,1.5\n"}, "Line 2: “1.5” is no ranks"),
+        ({"trace": "start,end,share\n1,2,1.5\n"}, "Line 2: a share of a GPU is above 0 and at most 1, not 1.5"),
+        ({"trace": "start,end,share\n1,2,nan\n"}, "Line 2: “nan” is no share"),
+        ({"trace": "start,end,profile\n1,2,1g.10gb,4\n"}, "Line 2: it has more values than there are columns"),
+        ({"trace": 'start,end,profile\n1,2,"1g.10gb\n'}, "Line 2: it is no CSV"),
+        ({"trace": b"start,end,profile\n1,2,\xff\n"}, "trace.csv is not in UTF-8"),
         ({"trace": None}, "No such file"),
     ],
 )

@@ -2,8 +2,10 @@
 
 import argparse
 import datetime as dt
+import json
 import unicodedata
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +42,34 @@ class Command(BaseCommand):
         parser.add_argument(
             "--patience", type=_above_zero, default=24, metavar="HOURS", help="for which a request waits; 24"
         )
+        parser.add_argument("--json", action="store_true", help="for programs, instead of the table")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            rows = [row for pool in _pools(options["pool"]) for row in _rows(pool, options)]
+            runs = [run for pool in _pools(options["pool"]) for run in _runs(pool, options)]
         except (NoSuchFleet, TraceUnreadable, OSError) as error:
             raise CommandError(str(error)) from error
-        for line in _table([_head(), *rows]):
+        if options["json"]:
+            self.stdout.write(json.dumps(_document(runs, options), indent=2, ensure_ascii=False))
+            return
+        for line in _table([_head(), *map(_row, runs)]):
             self.stdout.write(line)
         self.stdout.write(
             _(
-                "Begun: within the patience. Bound: how many did not begin at once, by what stood in the way. Layout: "
-                "packed anew they would have had room."
+                "Begun: within the patience. Bound by: how many did not begin at once, by what stood in the way. "
+                "Layout: packed anew they would have had room."
             )
         )
+
+
+@dataclass(frozen=True)
+class Run:
+    """The demand of a pool, replayed on its fleet or on another."""
+
+    pool: Pool
+    there: PoolFleet
+    policy: str
+    outcome: Outcome
 
 
 def _pools(name: str | None) -> list[Pool]:
@@ -64,15 +80,15 @@ def _pools(name: str | None) -> list[Pool]:
     return chosen
 
 
-def _rows(pool: Pool, options: dict[str, Any]) -> list[list[str]]:
+def _runs(pool: Pool, options: dict[str, Any]) -> list[Run]:
     """One as it is, and one as it might be if that is anything else."""
     here = fleet_of(pool)
     asks_on = _demand(pool, options)
     there = changed(here, pool, options["nodes"], options["model"])
-    rows = [_row(pool, here, "berth", asks_on, options)]
+    runs = [_run(pool, here, "berth", asks_on, options)]
     if there != here or options["policy"] != "berth":
-        rows.append(_row(pool, there, options["policy"], asks_on, options))
-    return rows
+        runs.append(_run(pool, there, options["policy"], asks_on, options))
+    return runs
 
 
 def _demand(pool: Pool, options: dict[str, Any]) -> AsksOn:
@@ -84,28 +100,65 @@ def _demand(pool: Pool, options: dict[str, Any]) -> AsksOn:
     return lambda fleet: asks_of(reservations, pool, fleet)
 
 
-def _row(pool: Pool, there: PoolFleet, policy: str, asks_on: AsksOn, options: dict[str, Any]) -> list[str]:
+def _run(pool: Pool, there: PoolFleet, policy: str, asks_on: AsksOn, options: dict[str, Any]) -> Run:
     fleet = there.fleet
-    outcome = replay(asks_on(there), fleet, POLICIES[policy](fleet), options["patience"] * HOUR_SECONDS)
-    nodes = ngettext("%(count)s node", "%(count)s nodes", there.nodes) % {"count": there.nodes}
-    told = _("%(nodes)s, %(gpus)d × %(model)s") % {"nodes": nodes, "gpus": len(fleet.gpus), "model": there.model}
-    return [pool.name, told, policy, *_figures(outcome)]
+    patience_seconds = options["patience"] * HOUR_SECONDS
+    return Run(pool, there, policy, replay(asks_on(there), fleet, POLICIES[policy](fleet), patience_seconds))
 
 
 def _head() -> list[str]:
     return [
         _("Pool"), _("Fleet"), _("Placing"), _("Asked"), _("Begun"), _("Wait, mean"), _("Wait, 95 %"), _("Allocated"),
-        _("Bound: capacity"), _("layout"), _("quota"), _("too large"),
+        _("Bound by"),
     ]  # fmt: skip
 
 
-def _figures(outcome: Outcome) -> list[str]:
-    mean = sum(outcome.waits) / len(outcome.waits) if outcome.waits else 0
-    bounds = (Bound.CAPACITY, Bound.LAYOUT, Bound.QUOTA, Bound.TOO_LARGE)
+def _row(run: Run) -> list[str]:
+    nodes = ngettext("%(count)s node", "%(count)s nodes", run.there.nodes) % {"count": run.there.nodes}
+    model = run.there.model.removeprefix("NVIDIA ")
+    told = _("%(nodes)s, %(gpus)d × %(model)s") % {"nodes": nodes, "gpus": len(run.there.fleet.gpus), "model": model}
+    outcome = run.outcome
     return [
-        str(outcome.asked), f"{outcome.accepted:.1%}", _hours(mean), _hours(outcome.wait_seconds(0.95)),
-        f"{outcome.allocated:.1%}", *(str(outcome.bound[bound]) for bound in bounds),
+        run.pool.name, told, run.policy, str(outcome.asked), f"{outcome.accepted:.1%}", _hours(outcome.wait_mean),
+        _hours(outcome.wait_seconds(0.95)), f"{outcome.allocated:.1%}", _bound_by(outcome),
     ]  # fmt: skip
+
+
+def _bound_by(outcome: Outcome) -> str:
+    """What stood in the way of most first."""
+    words = {
+        Bound.CAPACITY: _("capacity"),
+        Bound.LAYOUT: _("layout"),
+        Bound.QUOTA: _("quota"),
+        Bound.TOO_LARGE: _("too large"),
+    }
+    return ", ".join(f"{count} {words[bound]}" for bound, count in outcome.bound.most_common()) or "–"
+
+
+def _document(runs: list[Run], options: dict[str, Any]) -> dict[str, Any]:
+    """Shares are between 0 and 1; names do not depend on the language."""
+    return {
+        "trace": str(options["trace"]) if options["trace"] else None,
+        "days": None if options["trace"] else options["days"],
+        "patience_seconds": options["patience"] * HOUR_SECONDS,
+        "runs": [
+            {
+                "pool": run.pool.name,
+                "nodes": run.there.nodes,
+                "gpus": len(run.there.fleet.gpus),
+                "model": run.there.model,
+                "policy": run.policy,
+                "asked": run.outcome.asked,
+                "begun": len(run.outcome.waits),
+                "accepted": run.outcome.accepted,
+                "wait_mean_seconds": run.outcome.wait_mean,
+                "wait_p95_seconds": run.outcome.wait_seconds(0.95),
+                "allocated": run.outcome.allocated,
+                "bound_by": {bound.value: run.outcome.bound[bound] for bound in Bound},
+            }
+            for run in runs
+        ],
+    }
 
 
 def _hours(seconds: float) -> str:
