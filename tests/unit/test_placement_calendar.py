@@ -1,5 +1,6 @@
 """The calendar against a list of intervals that is searched through: they say the same, whatever is done to them."""
 
+import random
 from unittest.mock import patch
 
 import pytest
@@ -59,10 +60,40 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize(("slices", "cell_seconds", "coarser"), [(8, 300, True), (10, 1800, True), (4, 3600, False)])
+KINDS = pytest.mark.parametrize(
+    ("slices", "cell_seconds", "coarser"), [(8, 300, True), (10, 1800, True), (4, 3600, False)]
+)
+
+
+@KINDS
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS)
 def test_the_calendar_equals_a_list_of_intervals(slices, cell_seconds, coarser, steps):
+    with patch.multiple(timeline, PLAIN_GPUS_MOST=0 if coarser else 256, PLAIN_BYTES_MOST=0):
+        _play(Calendar(GPUS, slices, ORIGIN, cell_seconds, HORIZON_SECONDS), steps)
+
+
+@KINDS
+@pytest.mark.parametrize("seed", range(6))
+def test_the_calendar_equals_a_list_of_intervals_in_a_crowd(slices, cell_seconds, coarser, seed):
+    """Drawn evenly: what is drawn to be shrunk is too sparse for leases that share an hour but no moment."""
+    chance = random.Random(seed)
+    units = [cell_seconds, 3600, 6 * 3600, DAY_SECONDS]
+
+    def window() -> tuple[int, int]:
+        begin = (
+            ORIGIN // DAY_SECONDS * DAY_SECONDS
+            + chance.randrange(4 * DAY_SECONDS) // (unit := chance.choice(units)) * unit
+        )
+        begin += chance.choice([0, 0, 0, 1, 299])
+        return begin, begin + chance.choice([1, 299, cell_seconds, 3600, 5 * 3600, DAY_SECONDS, 60 * 3600])
+
+    steps = []
+    for _ in range(80):
+        hold = ("hold", chance.randint(1, 14), chance.choice([5, 7]), chance.randint(0, 9), window())
+        steps += [hold, ("drop", chance.randint(1, 14)) if chance.random() < 0.4 else ("ask", window())]
+        if chance.random() < 0.05:
+            steps.append(("advance", chance.choice([600, DAY_SECONDS // 2])))
     with patch.multiple(timeline, PLAIN_GPUS_MOST=0 if coarser else 256, PLAIN_BYTES_MOST=0):
         _play(Calendar(GPUS, slices, ORIGIN, cell_seconds, HORIZON_SECONDS), steps)
 
