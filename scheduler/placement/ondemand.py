@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from scheduler.placement.geometry import Placement, Shape
 from scheduler.placement.tables import gpu_tables
-from scheduler.placement.worth import HORIZONS, worth_of
+from scheduler.placement.worth import HORIZONS, PRICE_STEPS, worth_of
 
 # So many GPUs of a bucket are looked at on either side of the newcomer's end.
 NEAR = 4
+# The share of the slices asked for that is refused: up to the first nobody pays a price, from the second on all of it.
+LITTLE_REFUSED, MUCH_REFUSED = 0.04, 0.07
 # Ties are meant to be ties on every machine.
 DIGITS = 9
 
@@ -49,7 +51,9 @@ class OnDemand:
         self.gpus = sorted(gpus, key=lambda gpu: (gpu[1], gpu[2], gpu[0]))
         self.tables = gpu_tables(shapes, slices)
         self.worth = worth_of(shapes, slices)
+        self._prices = [worth_of(shapes, slices, price) for price in range(PRICE_STEPS + 1)]
         self.lengths = _Lengths(typical_seconds)
+        self.refusals = _Refusals()
         self.looked_at = 0
         self._slices = slices
         self._on: list[list[_Hold]] = [[] for _ in self.gpus]
@@ -68,8 +72,10 @@ class OnDemand:
         self.lengths.add(until - now)
         candidates = self._candidates(row, until)
         self.looked_at = len(candidates)
+        self.refusals.add(self.tables.shapes[row].size, refused=not candidates)
         if not candidates:
             return None
+        self.worth = self._prices[self.refusals.price]
         position, span = self._cheapest(row, candidates, now, until)
         self._by_key[key] = (self._hold(position, span, row, until),)
         return self._placement(0, position, span)
@@ -196,6 +202,25 @@ class _Lengths:
     def add(self, seconds: float) -> None:
         self._sum += seconds
         self._count += 1
+
+
+class _Refusals:
+    """The share of what was asked for lately that found no place, in slices."""
+
+    def __init__(self, asks: int = 3000) -> None:
+        self._keep = 1 - 1 / asks
+        self._asked = self._refused = 0.0
+
+    @property
+    def price(self) -> int:
+        """In steps."""
+        share = self._refused / self._asked if self._asked else 0.0
+        part = (share - LITTLE_REFUSED) / (MUCH_REFUSED - LITTLE_REFUSED)
+        return round(PRICE_STEPS * min(max(part, 0.0), 1.0))
+
+    def add(self, slices: int, *, refused: bool) -> None:
+        self._asked = self._asked * self._keep + slices
+        self._refused = self._refused * self._keep + slices * refused
 
 
 class _FreeGpus:

@@ -31,34 +31,37 @@ class Kind(Enum):
     DEAD = auto()
 
 
-# A weight for each horizon and one for this very moment; all mixes and loads share these numbers. Found by a search
-# (CMA-ES) on a hundred GPUs under four mixes of demand, each at nine and eleven tenths of what they hold. Then, by
-# trial, the half of fewer starts was given a price: small ones go rather where it would lie, so that those who ask for
-# the other half are not refused for its sake.
+# A weight for each horizon and one for this very moment; all mixes share these numbers. Found by a search (CMA-ES) on a
+# hundred GPUs under four mixes of demand, each at nine and eleven tenths of what they hold.
 WEIGHTS: dict[Kind, tuple[float, float, float, float]] = {
     Kind.SMALL: (0.0, 0.03, 1.37, 0.02),
     Kind.QUARTER: (0.0, 0.3, 0.4, 0.02),
     Kind.HALF: (0.0, 0.33, 0.79, 0.02),
-    Kind.HALF_OF_FEWER_STARTS: (0.0, -0.1, -0.1, -0.005),
+    Kind.HALF_OF_FEWER_STARTS: (0.0, 0.0, 0.0, 0.0),
     Kind.WHOLE: (0.0, 0.22, 0.05, 0.01),
     Kind.DEAD: (0.0, 0.17, 3.6, 0.04),
 }
+# Where much is refused the half of fewer starts has a price: small ones go rather where it would lie, so that those who
+# ask for the other half are not refused for its sake. Where little is refused that price would be paid for nobody.
+PRICE_OF_FEWER_STARTS = (0.0, 0.2, 0.2, 0.01)
+PRICE_STEPS = 4
 
 
 class Worth:
-    """For one set of shapes on GPUs of that many slices. ``by_set`` holds for each horizon, and last for this very
-    moment, the worth of a GPU by its set of held slices.
+    """For one set of shapes on GPUs of that many slices. ``price``: how many of the steps of the price of fewer starts
+    are taken. ``by_set`` holds for each horizon, and last for this very moment, the worth of a GPU by its set of held
+    slices.
 
     ``losses`` are by shape (in the order of ``shapes``), then horizon and last this moment, then set of held slices and
     legal span: what the span takes. It is infinite this very moment where the span is not free, and 0 later on.
     """
 
-    def __init__(self, shapes: tuple[Shape, ...], slices: int) -> None:
+    def __init__(self, shapes: tuple[Shape, ...], slices: int, price: int) -> None:
         self.tables = gpu_tables(shapes, slices)
         self.by_set = -np.outer(WEIGHTS[Kind.DEAD], self.tables.dead.astype(float))
         for shape, kind in _kinds(shapes, slices).items():
             instances = self.tables.room[self.tables.position[shape.name]]
-            self.by_set += np.outer(WEIGHTS[kind], (instances * shape.size).astype(float))
+            self.by_set += np.outer(_weights(kind, price), (instances * shape.size).astype(float))
         self.losses = tuple(self._losses(row) for row in range(len(shapes)))
 
     def _losses(self, row: int) -> NDArray[np.float64]:
@@ -86,7 +89,14 @@ def _kind(shape: Shape, slices: int) -> Kind:
     return Kind.QUARTER if 4 * shape.size >= slices and shape.size > 1 else Kind.SMALL
 
 
-@lru_cache(maxsize=64)
-def worth_of(shapes: tuple[Shape, ...], slices: int) -> Worth:
-    """Built once for each table of shapes in the life of the process."""
-    return Worth(shapes, slices)
+def _weights(kind: Kind, price: int) -> NDArray[np.float64]:
+    weights = np.array(WEIGHTS[kind])
+    if kind is Kind.HALF_OF_FEWER_STARTS:
+        weights -= price / PRICE_STEPS * np.array(PRICE_OF_FEWER_STARTS)
+    return weights
+
+
+@lru_cache(maxsize=64 * (PRICE_STEPS + 1))
+def worth_of(shapes: tuple[Shape, ...], slices: int, price: int = 0) -> Worth:
+    """Built once for each table of shapes and step of the price in the life of the process."""
+    return Worth(shapes, slices, price)

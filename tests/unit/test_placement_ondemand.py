@@ -133,3 +133,30 @@ def test_ten_times_the_gpus_are_not_ten_times_to_look_at():
             looked_at[count] += pool.looked_at
             pool.release(-1)
     assert looked_at[1500] <= 5 * looked_at[150]
+
+
+def test_the_half_of_fewer_starts_has_a_price_only_where_much_is_refused():
+    """Beside a 3g the other half is the only one that a 4g could take; it is given away where 4g are refused anyway."""
+    places = {}
+    for refused in (0, 400):
+        pool = OnDemand(fleet(2), H100, 8)
+        for key in range(100, 100 + refused):
+            pool.place(key, SEVEN.name, 0, HOUR_SECONDS)
+        for key in range(100, 100 + refused):
+            pool.release(key)
+        pool.place(1, THREE.name, 0, 4 * HOUR_SECONDS)
+        places[pool.refusals.price] = pool.place(2, THREE.name, 0, 8 * HOUR_SECONDS)
+    assert [(place.gpu_id, place.start) for place in places.values()] == [(101, 4), (100, 0)]
+    assert list(places) == [0, 4]
+
+
+def test_what_is_refused_is_forgotten_as_others_are_served():
+    pool = OnDemand(fleet(2), H100, 8)
+    for key in range(40):
+        pool.place(key, SEVEN.name, 0, HOUR_SECONDS)
+    highest = pool.refusals.price
+    pool.release(0)
+    for key in range(100, 8100):
+        pool.place(key, ONE.name, 0, HOUR_SECONDS)
+        pool.release(key)
+    assert (highest, pool.refusals.price) == (4, 0)
