@@ -16,6 +16,7 @@ from portal.quotas.models import Budget, Period, Quota
 from portal.reservations.models import Lease, LeaseState, Reservation, State
 from portal.tenants.models import Membership, Role, Tenant
 from portal.workloads.models import Workload
+from scheduler.placement.geometry import counted_as
 
 HOUR = dt.timedelta(hours=1)
 MODELS = {"H100": "H100-80GB", "A100": "A100-80GB", "A30": "A30", "L40S": "L40S", "H200": "H200-141GB"}
@@ -123,11 +124,12 @@ def make_reservation(
         tenant=tenant, owner=owner, pool=pool, profile=profile, ranks=len(places), weight=profile.weight, during=during,
         workload=Workload.objects.create(tenant=tenant, name="training", command=["train"]), state=state,
         end_reason="completed" if state == State.ENDED else "", created_by=owner)  # fmt: skip
+    limited = profile.max_count == 1 and len(profile.starts) > 1
     for rank, (gpu, start) in enumerate(places):
         Lease.objects.create(
             reservation=reservation, rank=rank, gpu=gpu, span=NumericRange(start, start + profile.size, "[)"),
             during=during, state=lease_state, frozen_at=frozen_at,
-            only_one=profile.name if profile.max_count == 1 and len(profile.starts) > 1 else None)  # fmt: skip
+            only_one=counted_as(profile.name) if limited else None)  # fmt: skip
     return reservation
 
 

@@ -11,7 +11,7 @@ from portal.inventory.models import Gpu, Node, Profile
 from portal.inventory.services import raise_generations
 from portal.reservations.models import OPEN, Lease, LeaseState, Reservation
 from portal.reservations.queue_bell import ring_for_those_who_wait
-from scheduler.placement.geometry import Placement
+from scheduler.placement.geometry import Placement, counted_as
 
 # Also says whether anybody waits in the pool.
 RAISE_REVISION = """
@@ -101,5 +101,5 @@ def _lease(reservation: Reservation, profile: Profile, placement: Placement, fro
         frozen_at=frozen_at,
         span=NumericRange(placement.start, placement.end, "[)"),
         during=reservation.during,
-        only_one=profile.name if limited else None,
+        only_one=counted_as(profile.name) if limited else None,
     )

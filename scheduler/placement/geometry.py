@@ -11,11 +11,14 @@ from typing import NamedTuple
 
 # The shape of what is held because a GPU is in maintenance.
 MAINTENANCE = "maintenance"
+# In the names of shapes that have media engines, of which a GPU has one set.
+MEDIA = "+me"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A profile as placement sees it. ``max_count`` is how many of it a GPU takes at once, whatever spans are free."""
+    """A profile as placement sees it. ``max_count`` is how many of it, and of what is counted with it, a GPU takes at
+    once, whatever spans are free."""
 
     name: str
     size: int
@@ -72,6 +75,11 @@ class Placement(NamedTuple):
     end: int
 
 
+def counted_as(name: str) -> str:
+    """The same for shapes that are counted together on a GPU: those with media engines, whatever their size."""
+    return MEDIA if MEDIA in name else name
+
+
 def span_mask(start: int, size: int) -> int:
     return ((1 << size) - 1) << start
 
@@ -113,11 +121,12 @@ def disjoint_count(shape: Shape, slices: int, mask: int) -> int:
     return min(count, shape.max_count)
 
 
-def same_shape_peak(shape: Shape, held: Iterable[Held], window: Window) -> int:
-    """The most instances of this very shape that are held at one moment of the window."""
+def same_count_peak(shape: Shape, held: Iterable[Held], window: Window) -> int:
+    """The most instances that are counted with this shape and held at one moment of the window."""
+    kind = counted_as(shape.name)
     steps = []
     for one in held:
-        if one.shape == shape.name and one.touches(window):
+        if counted_as(one.shape) == kind and one.touches(window):
             steps += [(one.since, 1), (one.until, -1)]
     peak = count = 0
     for _, step in sorted(steps):
@@ -131,7 +140,7 @@ def room(shape: Shape, gpu: GpuView, window: Window, mask: int | None = None) ->
     taken = taken_mask(gpu, window) if mask is None else mask
     count = disjoint_count(shape, gpu.slices, taken)
     if count and disjoint_count(shape, gpu.slices, 0) >= shape.max_count:
-        count = min(count, shape.max_count - same_shape_peak(shape, gpu.held, window))
+        count = min(count, shape.max_count - same_count_peak(shape, gpu.held, window))
     return max(count, 0)
 
 

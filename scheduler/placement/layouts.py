@@ -1,12 +1,14 @@
 """What one GPU can hold at once, as counts of shapes, and a search that gives every GPU one of these layouts."""
 
-from scheduler.placement.geometry import Shape, disjoint_count, open_starts, span_mask
+from scheduler.placement.geometry import Shape, counted_as, disjoint_count, open_starts, span_mask
 
 Counts = tuple[int, ...]
 
 
 def full_layouts(shapes: tuple[Shape, ...], slices: int) -> tuple[Counts, ...]:
     """Counts of what one GPU holds when nothing more fits; none is part of another."""
+    kinds = [counted_as(shape.name) for shape in shapes]
+    counted_with = [[column for column, kind in enumerate(kinds) if kind == this] for this in kinds]
     seen: set[tuple[int, Counts]] = set()
     found: set[Counts] = set()
 
@@ -16,7 +18,7 @@ def full_layouts(shapes: tuple[Shape, ...], slices: int) -> tuple[Counts, ...]:
         seen.add((mask, counts))
         found.add(counts)
         for column, shape in enumerate(shapes):
-            if counts[column] < shape.max_count:
+            if sum(counts[other] for other in counted_with[column]) < shape.max_count:
                 more = tuple(count + (at == column) for at, count in enumerate(counts))
                 for start in open_starts(shape, slices, mask):
                     extend(mask | span_mask(start, shape.size), more)

@@ -164,8 +164,8 @@ class OnDemand:
     def _full_for(self, holds: list[_Hold]) -> int:
         """One bit above the slices for each shape of which the GPU has all that the driver allows."""
         full = 0
-        for row in self.tables.counted:
-            if sum(hold.row == row for hold in holds) >= self.tables.shapes[row].max_count:
+        for row, together in self.tables.counted_with.items():
+            if sum(hold.row in together for hold in holds) >= self.tables.shapes[row].max_count:
                 full |= 1 << (self._slices + row)
         return full
 

@@ -69,7 +69,8 @@ class FirstFit:
         row = self._tables.position[shape]
         self._holds[key] = []
         for _ in range(ranks):
-            fits = (self._tables.room[row][self._held] > 0) & (self._counts[row] < self._tables.shapes[row].max_count)
+            counts = self._counts[list(self._tables.counted_with.get(row, (row,)))].sum(axis=0)
+            fits = (self._tables.room[row][self._held] > 0) & (counts < self._tables.shapes[row].max_count)
             position = int(fits.argmax())
             if not fits[position]:
                 self.release(key)

@@ -5,7 +5,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.placement.geometry import Shape, open_starts, span_mask
+from scheduler.placement.geometry import Shape, counted_as, open_starts, span_mask
 
 # Beyond this many slices a table for every set of them is too large.
 SLICES_MOST = 16
@@ -16,7 +16,8 @@ class GpuTables:
 
     ``spans``: the legal spans of each shape as sets of slices, by start. ``room``: how many more instances fit side by
     side, if none of a shape that is counted per GPU is there yet. ``counted``: the shapes of which the driver allows
-    fewer than their spans would; a GPU that has its count of one is full for it, whatever is free.
+    fewer than their spans would; a GPU that has its count of one is full for it, whatever is free. ``counted_with``: by
+    these, the shapes that are counted together.
     """
 
     def __init__(self, shapes: tuple[Shape, ...], slices: int) -> None:
@@ -33,6 +34,10 @@ class GpuTables:
         limits = np.array([shape.max_count for shape in shapes], dtype=np.int64)
         self.room: NDArray[np.int64] = np.minimum(disjoint, limits[:, None])
         self.counted = tuple(np.flatnonzero(disjoint[:, 0] > limits).tolist())
+        kinds = [counted_as(shape.name) for shape in shapes]
+        self.counted_with = {
+            row: frozenset(other for other, kind in enumerate(kinds) if kind == kinds[row]) for row in self.counted
+        }
         self.free: NDArray[np.int64] = slices - np.bitwise_count(self._every).astype(np.int64)
 
     @cached_property

@@ -50,3 +50,16 @@ def test_a_report_that_says_nothing_new_costs_the_same_for_eight_gpus_as_for_one
         told = facts_of(node)
         with django_assert_max_num_queries(10):
             record_gpus(node, told)
+
+
+@pytest.mark.parametrize("change", [{"model": "NVIDIA A30"}, {"mig_enabled": False}])
+def test_a_gpu_of_another_model_or_mode_is_not_taken_into_a_pool(change):
+    """Neither one that joins nor one that has changed: what is in a pool is cut alike."""
+    pool = make_pool_with_gpus("H100", gpus=2)
+    node = pool.nodes.get()
+    first, second = facts_of(node)
+    joining = msgspec.structs.replace(first, uuid="GPU-new", index=2, **change)
+    record_gpus(node, (first, msgspec.structs.replace(second, **change), joining))
+    assert dict(node.gpus.order_by("index").values_list("index", "pool")) == {0: pool.pk, 1: None, 2: None}
+    record_gpus(node, (first, second))
+    assert dict(node.gpus.filter(present=True).values_list("index", "pool")) == {0: pool.pk, 1: pool.pk}

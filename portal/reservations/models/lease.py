@@ -18,7 +18,8 @@ class Lease(models.Model):
     span = IntegerRangeField()
     during = DateTimeRangeField()
     state = models.CharField(max_length=16, choices=LeaseState.choices, default=LeaseState.PLANNED)
-    # Set for a profile of which a GPU takes only one although spans would allow more, such as 1g.10gb+me.
+    # Set where a GPU takes only one although spans would allow more: the same for all with media engines, 1g.10gb+me or
+    # 2g.12gb+me.
     only_one = models.CharField(max_length=64, null=True, blank=True)
     attempt = models.PositiveIntegerField(default=0)
     frozen_at = models.DateTimeField(null=True, blank=True)
