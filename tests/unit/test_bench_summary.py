@@ -11,8 +11,8 @@ from tests.bench.figures import Figure, bound, figure_in
 from tests.bench.placement.baselines import FIRST_FIT, Ours, Repacking
 from tests.bench.placement.ondemand import lost
 from tests.bench.placement.replay import Tally
-from tests.bench.placement.rounds import noise_of
-from tests.bench.registry import Benchmark
+from tests.bench.placement.rounds import noise_in, together
+from tests.bench.registry import Benchmark, Options
 from tests.bench.summary import Course, run_alone, status_of, table_of
 
 MET = Figure("web.list", "cpu_ms", 12.0, bound("<=60"))
@@ -73,6 +73,9 @@ def test_noise_is_that_of_a_mean_where_all_seeds_weigh_the_same():
     """Of a mean the jackknife's error is the standard error."""
     shares = [0.3, 0.35, 0.2, 0.4, 0.25]
     expected = 2.13 * np.std(shares, ddof=1) / np.sqrt(5)
-    assert noise_of([a_round(share) for share in shares], lost) == pytest.approx(expected)
-    assert noise_of([a_round(0.3)] * 5, lost) == pytest.approx(0)
-    assert noise_of([a_round(0.3)], lost) == float("inf")
+    quick, full = Options(1, True, {}), Options(1, False, {})
+    rounds = [a_round(share) for share in shares]
+    assert lost(together(rounds)) == pytest.approx(np.mean(shares))
+    assert (noise_in(rounds, lost, quick), noise_in(rounds, lost, full)) == (pytest.approx(expected), 0)
+    assert noise_in([a_round(0.3)] * 5, lost, quick) == pytest.approx(0)
+    assert noise_in([a_round(0.3)], lost, quick) == float("inf")

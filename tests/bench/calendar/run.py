@@ -1,15 +1,19 @@
 """P3: reservations on a calendar, accepted online, against fixed plans and the limit of packing anew in every cell."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tests.bench.calendar import peers
 from tests.bench.calendar.planner import Planner, offline_plan
 from tests.bench.calendar.requests import SHAPES, Request, mixes_of, offered
+from tests.bench.chance import noise_of
 from tests.bench.figures import Board
 from tests.bench.registry import Options
 
-GPUS, QUICK_GPUS = 100, 30
-CELLS, QUICK_CELLS = 1440, 480
+GPUS = 100
+# The quick form takes fewer days and seeds: on fewer GPUs there is less to choose from, and all figures are worse.
+CELLS, QUICK_CELLS, QUICK_SEEDS = 1440, 240, 3
 LOAD = 1.2
 # After so many requests the re-plan in the background takes up so many leases.
 REPLAN_EVERY, REPLAN_LEASES = 10, 60
@@ -17,19 +21,20 @@ PEERS = {"first_fit": peers.first_fit, "best_fit": peers.best_fit, "fgd_or": pee
 
 
 def run(options: Options, board: Board) -> None:
-    gpus = options.more.get("gpus", QUICK_GPUS if options.quick else GPUS)
+    gpus = options.more.get("gpus", GPUS)
     cells = QUICK_CELLS if options.quick else CELLS
-    load = options.more.get("load", LOAD)
-    board.note(f"{gpus} GPUs, {cells} half hours, load {load}, seeds {options.seeds.start} to {options.seeds.stop - 1}")
+    load, seeds = options.more.get("load", LOAD), options.five_seeds[: QUICK_SEEDS if options.quick else None]
+    board.note(f"{gpus} GPUs, {cells} half hours, load {load}, seeds {seeds.start} to {seeds.stop - 1}")
     for mix, shares in mixes_of(options.more.get("mix")).items():
-        rounds = [Round(seed, shares, gpus, cells, load) for seed in options.seeds]
+        rounds = [Round(seed, shares, gpus, cells, load) for seed in seeds]
         name = f"calendar.{mix}"
         for one in rounds:
             board.note(f"{name} seed {one.seed}: {one.told()}")
-        board.add(name, "accepted_of_oracle", _mean(one.ratio for one in rounds), ">=0.96", ">=0.975")
+        noise = noise_of(rounds, _ratio) if options.quick else 0.0
+        board.add(name, "accepted_of_oracle", _ratio(rounds), ">=0.96", ">=0.975", noise)
         board.add(f"{name}.decision", "p99_ms", max(one.p99_ms for one in rounds), "<=20")
         board.add(f"{name}.promises", "broken", sum(one.broken for one in rounds), "==0")
-        _add_fairness(board, name, rounds)
+        _add_fairness(board, name, rounds, options)
 
 
 class Round:
@@ -84,14 +89,20 @@ def plan_of(requests: list[Request], gpus: int, cells: int) -> Planner:
     return planner
 
 
-def _add_fairness(board: Board, name: str, rounds: list[Round]) -> None:
+def _ratio(rounds: Sequence[Round]) -> float:
+    return float(np.mean([one.ratio for one in rounds]))
+
+
+def _add_fairness(board: Board, name: str, rounds: list[Round], options: Options) -> None:
     """No profile pays for the others: accepted slice-hours in points of what it asked for, against first-fit's."""
     ours = np.mean([one.shares for one in rounds], axis=0)
     theirs = np.mean([one.first_fit_shares for one in rounds], axis=0)
     for shape, our, their in zip(SHAPES, ours, theirs, strict=True):
         board.note(f"{name} {shape.name}: {our:.1f} % of its slice-hours accepted, first-fit {their:.1f} %")
-    board.add(f"{name}.fairness", "points_below_first_fit", float(max((theirs - ours).max(), 0)), "<=2")
+    noise = noise_of(rounds, _points_below) if options.quick else 0.0
+    board.add(f"{name}.fairness", "points_below_first_fit", max(_points_below(rounds), 0.0), "<=2", noise=noise)
 
 
-def _mean(values) -> float:
-    return float(np.mean(list(values)))
+def _points_below(rounds: Sequence[Round]) -> float:
+    """Of the profile that is furthest below first-fit."""
+    return float(np.mean([np.subtract(one.first_fit_shares, one.shares) for one in rounds], axis=0).max())

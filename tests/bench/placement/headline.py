@@ -5,7 +5,7 @@ from tests.bench.figures import Board
 from tests.bench.placement.baselines import Ours, WholeGpus
 from tests.bench.placement.demand import MIXES, SLICES
 from tests.bench.placement.ondemand import GPUS, POINTS_MOST, below_first_fit, rounds_of
-from tests.bench.placement.rounds import Round, noise_of, together
+from tests.bench.placement.rounds import Round, noise_in, together
 from tests.bench.registry import Options
 
 LOAD = 1.1
@@ -28,7 +28,6 @@ def run(options: Options, board: Board) -> None:
         board.note(f"{name}: " + ", ".join(told))
         gain = allocated(tallies) / allocated(tallies, WholeGpus.name)
         board.note(f"{name}: {gain:.2f} times what whole GPUs give")
-        noise = [noise_of(rounds, these) if options.quick else 0.0 for these in (allocated, below_first_fit)]
-        board.add(name, "allocated", allocated(tallies), *ALLOCATED_LEAST, noise[0])
-        below = below_first_fit(tallies)
-        board.add(f"{name}.by_profile", "points_below_first_fit", below, POINTS_MOST, noise=noise[1])
+        board.add(name, "allocated", allocated(tallies), *ALLOCATED_LEAST, noise_in(rounds, allocated, options))
+        below, noise = below_first_fit(tallies), noise_in(rounds, below_first_fit, options)
+        board.add(f"{name}.by_profile", "points_below_first_fit", below, POINTS_MOST, noise=noise)

@@ -7,7 +7,7 @@ from tests.bench.figures import Board
 from tests.bench.placement.baselines import FIRST_FIT, Ours, Repacking, WholeGpus, placers
 from tests.bench.placement.demand import MIXES, arrivals
 from tests.bench.placement.replay import by_shape, points_below, replay
-from tests.bench.placement.rounds import Round, noise_of, together
+from tests.bench.placement.rounds import Round, noise_in, together
 from tests.bench.registry import Options
 
 GPUS, GPUS_PER_NODE = 100, 1
@@ -64,5 +64,4 @@ def _report(name: str, load: float, rounds: list[Round], options: Options, board
         (".by_profile", "points_below_first_fit", below_first_fit, POINTS_MOST, ""),
     )
     for more, metric, statistic, most, aim in judged:
-        noise = noise_of(rounds, statistic) if options.quick else 0.0
-        board.add(f"{name}{more}", metric, statistic(tallies), most, aim, noise)
+        board.add(f"{name}{more}", metric, statistic(tallies), most, aim, noise_in(rounds, statistic, options))

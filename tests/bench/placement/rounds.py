@@ -1,16 +1,13 @@
-"""The same requests before all placers, a round for each seed: what they come to together, and what of it is chance."""
+"""The same requests before all placers, a round for each seed, and what the rounds come to together."""
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
+from tests.bench.chance import noise_of
 from tests.bench.placement.replay import Tally
+from tests.bench.registry import Options
 
 # One seed: tallies by placer.
 Round = dict[str, Tally]
-Statistic = Callable[[Round], float]
-# Of Student's distribution, one-sided at 5 %, by degrees of freedom.
-STUDENT = {1: 6.31, 2: 2.92, 3: 2.35, 4: 2.13}
 
 
 def together(rounds: Sequence[Round]) -> Round:
@@ -18,12 +15,6 @@ def together(rounds: Sequence[Round]) -> Round:
     return {name: sum((one[name] for one in rounds[1:]), rounds[0][name]) for name in rounds[0]}
 
 
-def noise_of(rounds: Sequence[Round], statistic: Statistic) -> float:
-    """By how much the statistic of all seeds may be off by chance, in one direction, at 5 %: by the jackknife, which
-    leaves out one seed after the other. All placers see the same requests, so what is chance in these falls out."""
-    count = len(rounds)
-    if count < 2:
-        return float("inf")
-    without = np.array([statistic(together([*rounds[:at], *rounds[at + 1 :]])) for at in range(count)])
-    error = float(np.sqrt((count - 1) / count * ((without - without.mean()) ** 2).sum()))
-    return STUDENT[min(count - 1, max(STUDENT))] * error
+def noise_in(rounds: Sequence[Round], statistic: Callable[[Round], float], options: Options) -> float:
+    """Of the quick form, whose seeds are short; the full form is judged as it is."""
+    return noise_of(rounds, lambda some: statistic(together(some))) if options.quick else 0.0
