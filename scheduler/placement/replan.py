@@ -19,8 +19,8 @@ from scheduler.placement.geometry import MAINTENANCE, Placement, Shape, Window
 from scheduler.placement.placing import place
 from scheduler.placement.trial import Move, trial_of
 
-# What gives way goes where there is room; if that helps nobody, others may give way to it in turn. By the length of such
-# chains: how many spans are cleared on trial. A step of the second costs as much as several of the first.
+# What gives way goes where there is room; if that helps nobody, others may give way to it in turn. By the length of the
+# chain: how many spans are cleared on trial. A step of the second costs as much as several of the first.
 STEPS_BY_DEPTH = {1: 40, 2: 10}
 # Keys of ranks that are being placed; below those of leases and of closures.
 FIRST_NEW_KEY = -(1 << 62)
