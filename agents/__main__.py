@@ -1,4 +1,4 @@
-"""``python -m agents enrol`` joins a portal, ``python -m agents run`` serves this node's GPUs.
+"""``python -m agents check`` tells whether this machine can be a node, ``enrol`` joins a portal, ``run`` serves.
 
 TERM or INT stops the agent and leaves the workloads running: the next agent adopts them, so that an update costs no
 researcher an hour. ``--stop-workloads`` ends them first, each with its grace, for a stack that is torn down as a whole.
@@ -26,7 +26,8 @@ from agents.drivers.contract import DriverError, GpuDriver
 from agents.drivers.opening import open_driver
 from agents.enrolment import EnrolmentFailed, Identity, enrol, read_identity
 from agents.journal import Journal
-from agents.settings import RunSettings, enrol_settings, parse, run_settings
+from agents.selftest import report, self_test
+from agents.settings import RunSettings, enrol_settings, parse, portal_address, run_settings
 from agents.starting import DeviceSpec, NoDeviceSpec
 
 log = logging.getLogger("agents")
@@ -42,6 +43,10 @@ def main(arguments: list[str]) -> int:
             portal, token, state = enrol_settings(options)
             identity = enrol(portal, token, state, options.name)
             sys.stdout.write(f"Joined {identity.portal} as node {identity.node_name}.\n")
+        elif options.verb == "check":
+            findings = self_test(run_settings(options), portal_address(options.portal))
+            sys.stdout.write(report(findings))
+            return 1 if any(finding.verdict == "fail" for finding in findings) else 0
         else:
             _run(run_settings(options))
     except (ValueError, OSError, EnrolmentFailed, DriverError, EngineError) as error:

@@ -23,10 +23,10 @@ from agents.reconcile import Reconciler
 from agents.reports import reports
 from agents.starting import DeviceSpec
 from agents.telemetry import Telemetry
+from agents.version import agent_version
 
 log = logging.getLogger(__name__)
 
-AGENT_VERSION = "0.1.0"
 HEARTBEAT_SECONDS = 10.0
 SAMPLE_SECONDS = 1.0
 RETELL_SECONDS = 5.0
@@ -146,7 +146,7 @@ class Agent:
         reconciler = self._reconciler
         cluster = await asyncio.get_running_loop().run_in_executor(None, self._parts.cluster)
         return Hello(
-            version=VERSION, agent_version=AGENT_VERSION, boot_id=self._boot_id, driver_version=self._driver_version,
+            version=VERSION, agent_version=agent_version(), boot_id=self._boot_id, driver_version=self._driver_version,
             engine=self._parts.engine.name, sent_at=time.time(), gpus=reconciler.gpus, present=reconciler.present,
             observed_generation=reconciler.generation, simulated=self._parts.simulated,
             cluster_address=cluster.address, cluster_interface=cluster.interface)

@@ -41,9 +41,17 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     _option(enrol, "token", help="the enrolment token the portal showed")
     _option(enrol, "state", help="folder for this node's identity and journal")
     _option(enrol, "name", help="how this node calls itself; its host name when left out")
+    check = verbs.add_parser("check", help="tell whether this machine can be a node; nothing is changed")
+    _option(check, "portal", help="address of the portal, as https://berth.example.org")
+    _run_options(check)
     run = verbs.add_parser("run", help="serve this node's GPUs")
-    _option(run, "state", help="folder for this node's identity and journal")
     _option(run, "portal", help="address of the portal, where it has moved since this node joined")
+    _run_options(run)
+    return parser.parse_args(arguments)
+
+
+def _run_options(run: argparse.ArgumentParser) -> None:
+    _option(run, "state", help="folder for this node's identity and journal")
     _option(run, "simulate", help="file of a simulated node, to work without a GPU")
     _option(run, "engine", choices=ENGINES, help="what runs workloads: podman, or process (no isolation)")
     _option(run, "cdi-dir", help="folder of the CDI spec, /etc/cdi when left out")
@@ -59,7 +67,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     _option(run, "driver-seconds", help="how long one call of the driver may take")
     _flag(run, "pull", help="let Podman fetch images that are not on this machine")
     _flag(run, "stop-workloads", help="end the workloads when the agent stops; else the next agent takes them over")
-    return parser.parse_args(arguments)
 
 
 def run_settings(options: argparse.Namespace) -> RunSettings:
@@ -75,7 +82,7 @@ def run_settings(options: argparse.Namespace) -> RunSettings:
         cluster_address=options.cluster_address or "", cluster_interface=options.cluster_interface or "",
         limits=Limits(_seconds(options, "group_silence_seconds", 20), _seconds(options, "group_check_seconds", 60)),
         user=options.user or "1000:1000", driver_seconds=_seconds(options, "driver_seconds", 30),
-        stop_workloads=options.stop_workloads, portal=_address(options.portal) if options.portal else "")
+        stop_workloads=options.stop_workloads, portal=portal_address(options.portal) if options.portal else "")
 
 
 def _seconds(options: argparse.Namespace, name: str, default: float) -> float:
@@ -94,13 +101,14 @@ def _state(options: argparse.Namespace) -> Path:
 
 def enrol_settings(options: argparse.Namespace) -> tuple[str, str, Path]:
     """Portal, token, state folder; raises ValueError with a sentence for one that is missing."""
-    portal = _address(options.portal)
+    portal = portal_address(options.portal)
     if not options.token:
         raise ValueError("Give the enrolment token with --token; the portal shows it when a node is added.")
     return portal, options.token, _state(options)
 
 
-def _address(portal: str | None) -> str:
+def portal_address(portal: str | None) -> str:
+    """Without a slash at its end; raises ValueError with a sentence for what is none."""
     if not portal or not portal.startswith(("http://", "https://")):
         raise ValueError("Give the portal's address with --portal, as https://berth.example.org.")
     return portal.rstrip("/")

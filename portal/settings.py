@@ -21,6 +21,8 @@ SECRET_KEY = env.str("SECRET_KEY", default="") or read_secrets(PLACES)["secret_k
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
 # What people and nodes type: used in links of e-mails and in enrolment commands.
 PORTAL_URL = env.str("PORTAL_URL", default="http://127.0.0.1:8000").rstrip("/")
+# Folder of wheels that nodes get with the agent, where they reach no package index.
+AGENT_WHEELS = env.str("AGENT_WHEELS", default="")
 CSRF_TRUSTED_ORIGINS = [PORTAL_URL, *env.list("CSRF_TRUSTED_ORIGINS", default=[])]
 HTTPS = PORTAL_URL.startswith("https://")
 

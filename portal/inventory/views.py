@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from portal.accounts.requests import SignedInRequest
 from portal.inventory import enrolment, services
+from portal.inventory.agent_package import install_command, is_outdated
 from portal.inventory.errors import InventoryRefused
 from portal.inventory.forms import NodeForm, PoolForm, PoolLimitsForm, RackForm, limits_shown
 from portal.inventory.listing import NODES_A_PAGE, SHOWN, gpus_listed, nodes_listed, pools_listed, ways_listed
@@ -148,6 +149,7 @@ def _node_page(
     gpus = gpus_listed(node)
     context = {"node": node, "state": state, "word": word, "gpus": gpus, "gpu_count": len(gpus), "refusal": refusal,
                "ways": ways_listed([row.gpu for row in gpus]),
+               "update": install_command() if is_outdated(node.agent_version) else "",
                "rack_form": rack_form or RackForm(initial={"rack": node.rack})}  # fmt: skip
     status = 409 if refusal else 422 if rack_form else 200
     return render(request, "nodes/node.html", context, status=status)
@@ -156,6 +158,6 @@ def _node_page(
 def _enrolment_page(request: SignedInRequest, node: Node) -> HttpResponse:
     """The one time that the token is readable: it is in this answer and nowhere else."""
     token = enrolment.new_enrolment_token(node=node, actor=request.user)
-    context = {"node": node, "token": token, "portal_url": settings.PORTAL_URL,
+    context = {"node": node, "command": install_command(token, node.name),
                "minutes": int(settings.ENROLMENT_TOKEN_LIFETIME.total_seconds() // 60)}  # fmt: skip
     return render(request, "nodes/enrol.html", context)

@@ -211,6 +211,8 @@ TABLE: dict[str, tuple[Row, ...]] = {
     "node_retire": (writes("/nodes/{node}/retire/", PLATFORM, 409),),
     "node_write_off": (writes("/nodes/{node}/write-off/", PLATFORM),),
     "node_enrol": (writes("/agent/v1/enrol", EVERYBODY, 400, csrf=False),),
+    "agent_installer": (reads("/agent/v1/install.sh", EVERYBODY),),
+    "agent_archive": (reads("/agent/v1/agent.tar.gz", EVERYBODY),),
     # ---- API
     "api_me": (reads("/api/v1/me/"),),
     "api_tenants": (reads("/api/v1/tenants/"),),

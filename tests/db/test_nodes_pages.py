@@ -78,7 +78,7 @@ def test_a_new_node_shows_its_command_once_and_the_token_lets_it_join(client, ad
     pool = Pool.objects.create(name="H100 MIG")
     answer = client.post("/nodes/add/", {"name": "quay-01", "pool": pool.pk})
     assert answer.status_code == 200
-    assert f"--portal {settings.PORTAL_URL}" in answer.content.decode()
+    assert f"curl -fsSL {settings.PORTAL_URL}/agent/v1/install.sh | sudo sh" in answer.content.decode()
     assert "no-store" in answer["Cache-Control"]
     token = _token(answer)
     node = Node.objects.get(name="quay-01")

@@ -79,7 +79,7 @@ def test_what_is_booked_for_one_node_sits_there_and_stays(scene):
     pinned = scene.house.book("1g.10gb", node_id=scene.second.node.pk)
     assert places(pinned)[0][0] == scene.second.pk and pinned.pinned_node == scene.second.node
     with pytest.raises(NoCapacity):
-        scene.house.book("3g.40gb", node_id=scene.second.node.pk)
+        scene.house.book("7g.80gb", node_id=scene.second.node.pk)
     moved = scene.house.change(pinned, start=scene.house.start + 3 * HOUR, end=scene.house.start + 4 * HOUR)
     assert places(moved)[0][0] == scene.second.pk
 
