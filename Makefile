@@ -31,7 +31,7 @@ test: ## everything: installs what it needs (as root on Debian), then linters an
 smoke: $(DEV_STAMP) ## walk the straight path as a client would, on a running Berth or one of its own
 	@exec $(BIN)/python -m tests.smoke
 
-bench: $(DEV_STAMP) ## measure what has a target, quickly; exit 0 all met, 1 some short, 2 some not measured
+bench: $(DEV_STAMP) ## measure what has a target, quickly; ends with what is met and what is short, and fails if any is
 	@exec $(BIN)/python -m tests.bench all
 
 field-cases: $(DEV_STAMP) ## run the tests that prove a case from the field and write docs/field_cases.md

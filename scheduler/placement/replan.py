@@ -19,9 +19,8 @@ from scheduler.placement.geometry import MAINTENANCE, Placement, Shape, Window
 from scheduler.placement.placing import place
 from scheduler.placement.trial import Move, trial_of
 
-# What gives way goes where there is room; if that helps nobody, others may give way to it in turn. By the length of the
-# chain: how many spans are cleared on trial. A step of the second costs as much as several of the first.
-STEPS_BY_DEPTH = {1: 40, 2: 10}
+CHAIN_DEPTH = 1
+STEPS = 40
 # Keys of ranks that are being placed; below those of leases and of closures.
 FIRST_NEW_KEY = -(1 << 62)
 
@@ -75,16 +74,16 @@ def admit(
         if refusal is not None:
             return refusal
         start = trial.mark()
-        mover = Mover(trial, known, 0, lambda: time.monotonic() < latest)
+        mover = Mover(trial, known, STEPS, lambda: time.monotonic() < latest)
         nodes = None
         if only_nodes is not None:
             nodes = np.array([node_id in only_nodes for _gpu, node_id, _index in calendar.gpus], dtype=bool)
         new = _new_rows(shape, ranks, window, movable=nodes is None)
-        for depth, mover.steps in STEPS_BY_DEPTH.items() if shape in known else ():
-            if all(mover.settle(row, depth, nodes) for row in new):
-                return Admission(_placements([calendar.rows[row.key] for row in new], calendar), trial.moves())
+        if shape not in known or not all(mover.settle(row, CHAIN_DEPTH, nodes) for row in new):
             trial.undo(start)
-        return Refused()
+            return Refused()
+        moves = trial.moves()
+        return Admission(_placements([calendar.rows[row.key] for row in new], calendar), moves)
 
 
 def improve(

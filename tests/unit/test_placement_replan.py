@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement import replan, swapping
+from scheduler.placement import swapping
 from scheduler.placement.calendar import Calendar
 from scheduler.placement.geometry import MAINTENANCE, Shape, Window, free_count, free_starts
 from scheduler.placement.replan import Admission, admit, improve
 from scheduler.placement.trial import Move
-from tests.unit.parts import FOUR, H100, ONE, ONE_ME, ONE_WIDE, PARTS, SEVEN, THREE, TWO
+from tests.unit.parts import FOUR, H100, ONE, ONE_ME, PARTS, SEVEN, THREE, TWO
 
 ORIGIN = 20_000 * 86400
 HOUR = 3600
@@ -183,26 +183,6 @@ def test_two_gpus_that_are_free_in_turn_swap_what_follows():
     answer = admit(SEVEN, 1, calendar, window(3, 6), H100, deadline_seconds=AMPLE_SECONDS)
     assert isinstance(answer, Admission)
     assert [move.key for move in answer.moves] in ([1, 3], [2, 4])
-
-
-def test_what_gives_way_may_make_others_give_way_in_turn():
-    """The media slice is in the way, and where it could go stands a small one, which has room beside."""
-
-    def crowd() -> Calendar:
-        calendar = calendar_of(2)
-        hold(calendar, 1, 1, 0, SEVEN, (6, 8))
-        hold(calendar, 2, 1, 4, THREE, (0, 5))
-        hold(calendar, 3, 0, 0, FOUR, (5, 11))
-        hold(calendar, 4, 0, 4, ONE, (5, 8))
-        hold(calendar, 5, 0, 6, ONE_ME, (3, 7))
-        return calendar
-
-    with patch.object(replan, "STEPS_BY_DEPTH", {1: 1000}):
-        answer = admit(ONE_WIDE, 1, crowd(), window(4, 8), H100, deadline_seconds=AMPLE_SECONDS)
-        assert not answer and answer.full_at is None
-    calendar = crowd()
-    assert book(calendar, 9, ONE_WIDE, window(4, 8))
-    assert_legal(calendar, H100)
 
 
 def test_a_swap_is_no_way_out_where_one_may_not_move():
