@@ -184,8 +184,11 @@ def find_place(request: Request, allowed: Allowed, now: dt.datetime, without: It
     if allowed.crowded is None:
         with looking_at(request.pool, now, seen=allowed.seen) as picture:
             admitted = _admit(picture, request, allowed.during, without)
+            anybody_borrows = picture.holdings.anybody_borrows(allowed.during)
         if isinstance(admitted, Admission):
             return Claimed(admitted.placements, moves=admitted.moves)
+        if not anybody_borrows:
+            raise no_room(request)
     gives_way = not allowed.borrowed and request.node_id is None
     claimed = None if not gives_way else claim_room(request, allowed, now, without)
     if claimed is None:
@@ -206,11 +209,8 @@ def _is_full(picture: PoolPicture, request: Request, during: DateTimeTZRange) ->
 
 
 def enter_pool(request: Request) -> Pool:
-    """The pool's lock. Who would have to wait for it, and by what was seen last cannot fit however it were packed, is
-    refused before if that is still true."""
-    free = _lock_pool(request.pool.pk, "SKIP LOCKED")
-    if free is not None:
-        return free
+    """The pool's lock. Who by what was seen last cannot fit, however it were packed, is refused before if that is still
+    true; of many who want the last slice all but one, so that the lock is never theirs to wait for."""
     _refuse_if_full(request, timezone.now())
     return lock_pool(request.pool.pk)
 
@@ -223,11 +223,11 @@ def _refuse_if_full(request: Request, now: dt.datetime) -> None:
     with glancing_at(request.pool.pk) as picture:
         if picture is None or picture.terms.policy_of(request.tenant).weight_rules:
             return
-        if picture.holdings.anybody_borrows(request.during) or not _is_full(picture, request, request.during):
+        if not _is_full(picture, request, request.during):
             return
     allowed = check_request(request, now)
     with looking_at(request.pool, now, seen=allowed.seen) as picture:
-        others_give_way = allowed.crowded or picture.holdings.anybody_borrows(allowed.during)
+        others_give_way = not allowed.borrowed and picture.holdings.anybody_borrows(allowed.during)
         if not others_give_way and _is_full(picture, request, allowed.during):
             raise no_room(request)
 
@@ -237,15 +237,11 @@ def lock_pool(pool_id: int) -> Pool:
 
     Waits longer than other locks: behind a burst of requests for one pool, a late answer is better than none.
     """
-    pool = _lock_pool(pool_id)
+    rows = Pool.objects.raw(LOCK_POOL, {"patience": f"{LOCK_WAIT_SECONDS}s", "pool": pool_id})
+    pool = next(iter(rows), None)
     if pool is None:
         raise Pool.DoesNotExist
     return pool
-
-
-def _lock_pool(pool_id: int, or_else: str = "") -> Pool | None:
-    rows = Pool.objects.raw(LOCK_POOL + or_else, {"patience": f"{LOCK_WAIT_SECONDS}s", "pool": pool_id})
-    return next(iter(rows), None)
 
 
 def lock_budgets(tenant: Tenant) -> list[Budget]:

@@ -2,7 +2,9 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from django.db import connections, transaction
@@ -13,7 +15,7 @@ from portal.reservations.booking import lock_pool
 from portal.reservations.errors import Busy, NoCapacity
 from portal.reservations.pool_turns import _turns, turn_in
 from tests.db.house import House
-from tests.factories import HOUR
+from tests.factories import HOUR, make_quota, make_tenant, make_user
 
 NOBODYS = -1
 
@@ -62,13 +64,9 @@ def test_a_turn_ends_with_the_commit_and_not_with_what_is_told_after_it(monkeypa
     assert came and all(came)
 
 
-@pytest.mark.django_db(transaction=True)
-def test_who_cannot_fit_is_refused_while_another_holds_the_lock_and_who_can_waits(monkeypatch):
-    house = House(gpus=1)
-    house.book("7g.80gb")
-    with pytest.raises(NoCapacity):
-        house.book("1g.10gb")  # so that this process has seen it
-    monkeypatch.setattr(booking, "LOCK_WAIT_SECONDS", 0.5)
+@contextmanager
+def locked(house: House) -> Iterator[None]:
+    """Another holds the pool's lock, for longer than anybody waits here."""
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -82,10 +80,40 @@ def test_who_cannot_fit_is_refused_while_another_holds_the_lock_and_who_can_wait
         holder = threads.submit(hold)
         try:
             assert held.wait(10)
-            with pytest.raises(NoCapacity):
-                house.book("2g.20gb")
-            with pytest.raises(Busy):
-                house.book("1g.10gb", start=house.start + 2 * HOUR)
+            yield
         finally:
             done.set()
         holder.result(10)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_cannot_fit_is_refused_while_another_holds_the_lock_and_who_can_waits(monkeypatch):
+    house = House(gpus=1)
+    house.book("7g.80gb")
+    with pytest.raises(NoCapacity):
+        house.book("1g.10gb")  # so that this process has seen it
+    monkeypatch.setattr(booking, "LOCK_WAIT_SECONDS", 0.5)
+    with locked(house):
+        with pytest.raises(NoCapacity):
+            house.book("2g.20gb")
+        with pytest.raises(Busy):
+            house.book("1g.10gb", start=house.start + 2 * HOUR)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_a_pool_full_of_borrowers_a_borrower_is_refused_at_once_and_who_may_displace_them_waits(monkeypatch):
+    house = House(gpus=1)
+    lender = make_tenant("lender", house.root)
+    make_quota(lender, house.pool, 1000, guaranteed=7)
+    make_quota(house.team, house.pool, 1000, guaranteed=0)
+    assert house.book("7g.80gb").borrowed
+    with pytest.raises(NoCapacity):
+        house.book("1g.10gb")
+    monkeypatch.setattr(booking, "LOCK_WAIT_SECONDS", 0.5)
+    owner = make_user("guaranteed", tenant=lender)
+    with locked(house):
+        with pytest.raises(NoCapacity):
+            house.book("1g.10gb")
+        with pytest.raises(Busy):
+            house.book("7g.80gb", tenant=lender, owner=owner)
+    assert not house.book("7g.80gb", tenant=lender, owner=owner).borrowed

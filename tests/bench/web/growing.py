@@ -14,7 +14,8 @@ from portal.audit.services import record_change
 from portal.inventory.models import Gpu, Pool
 from portal.notices.models import Kind
 from portal.notices.services import notify
-from portal.reservations.models import Approval, LeaseLog, LeaseState, Reservation, Series, State
+from portal.reservations.models import Approval, ChangeMark, LeaseLog, LeaseState, Reservation, Series, State
+from portal.reservations.pool_calendar import looking_at
 from portal.tenants.models import Invitation, Role, Tenant
 from tests.factories import (
     HOUR,
@@ -45,8 +46,19 @@ def tenant_with(rows: int) -> Iterator[tuple[User, dict[str, int | str]]]:
         gpus = list(pool.gpus.order_by("pk"))
         for number in range(rows):
             _grow(number, tenant, lead, pool, gpus[number])
+        _settle()
         yield lead, _ids(tenant, lead, pool)
         transaction.set_rollback(True)
+
+
+def _settle() -> None:
+    """As after a commit, which never comes: what a transaction has marked itself is read anew at each of its looks."""
+    for marked in (True, False):
+        for pool in Pool.objects.all():
+            with looking_at(pool, timezone.now()):
+                continue
+        if marked:
+            ChangeMark.objects.all().delete()
 
 
 def _ids(tenant: Tenant, lead: User, pool: Pool) -> dict[str, int | str]:
