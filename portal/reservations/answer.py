@@ -10,10 +10,12 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.accounts.models import User
 from portal.inventory.models import Profile
+from portal.reservations.alternatives import Alternative
 from portal.reservations.availability import FreeCount, Preview, free_counts, free_over_time, preview
 from portal.reservations.canvas import Frame, GpuCanvas, Viewer, gpu_canvas
 from portal.reservations.errors import ReservationRefused
 from portal.reservations.forms import FIELD_OF_REFUSAL, ReserveForm
+from portal.reservations.group_asked import group_refusal, whole_instead, whole_profile
 from portal.reservations.models import LIVE, Lease
 from portal.reservations.offer import CHART, Offer
 from portal.reservations.outlook import Outlook
@@ -99,11 +101,14 @@ def answer_to(
     if soon and soon.during and outlook and outlook.covers(soon.during):
         during = soon.during
     seen = _preview(form, during, outlook, asker)
-    refusal = refusal or (soon.refusal if soon else seen.reason)
+    group = group_refusal(asked["tenant"], asked["profile"], asked["ranks"], form.together)
+    refusal = refusal or group or (soon.refusal if soon else seen.reason)
     bars, most, frame = _chart(form, during, outlook)
     frozen = during.lower - settings.FREEZE_HORIZON
     weight = asked["profile"].weight * asked["ranks"]
     alternatives = refusal.alternatives if refusal and not soon else ()
+    if group is not None:
+        alternatives = _whole_gpus(form, during, asker)
     return Answer(
         preview=seen,
         refusal=refusal,
@@ -126,6 +131,18 @@ def _preview(form: ReserveForm, during: DateTimeTZRange, outlook: Outlook | None
     return preview(
         asked["tenant"], asked["pool"], asked["profile"], asked["ranks"], during, image=image, outlook=outlook,
         owner=asker, known_member=True)  # fmt: skip
+
+
+def _whole_gpus(form: ReserveForm, during: DateTimeTZRange, asker: User) -> tuple[Alternative, ...]:
+    """In place of slices that cannot work as one group: as many whole GPUs then, or when there are."""
+    asked, whole = form.cleaned_data, whole_instead(form.cleaned_data["tenant"])
+    if whole is None:
+        return ()
+    pool, profile, ranks = whole.pool, whole_profile(whole.pool), asked["ranks"]
+    seen = preview(asked["tenant"], pool, profile, ranks, during, owner=asker, known_member=True)
+    if not seen.fits:
+        return seen.alternatives
+    return (Alternative("other_pool", pool, profile, ranks, during, seen.price_slice_seconds, seen.placements),)
 
 
 def _soon(form: ReserveForm, asker: User) -> Outcome:

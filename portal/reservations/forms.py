@@ -14,6 +14,7 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.reservations.calendar_hours import AsksWhichHour, fold_value
 from portal.reservations.errors import WindowRefused
+from portal.reservations.group_form import GroupForm
 from portal.reservations.offer import Offer, named
 from portal.reservations.rules import MOST_RANKS
 from portal.reservations.windows import make_window
@@ -34,9 +35,11 @@ FIELD_OF_REFUSAL = {
     "ranks": "ranks",
     "tenant": "tenant",
     "workload": "workload",
+    "together": "group",
 }
 NO_DATE, NO_TIME = {"invalid": _("This is no date.")}, {"invalid": _("This is no time.")}
 DATES, TIMES = ["%Y-%m-%d"], ["%H:%M", "%H:%M:%S"]
+WAITS_AS_USUAL = _("Who waits takes what is usual: whole GPUs as one group, slices each on its own.")
 NOT_OFFERED = _("Choose one of those that are offered.")
 
 
@@ -97,7 +100,7 @@ class WindowForm(AsksWhichHour):
         return None
 
 
-class ReserveForm(WindowForm):
+class ReserveForm(WindowForm, GroupForm):
     """All of a request. ``draft`` is set once the workload is understood."""
 
     tenant = forms.CharField(label=_("Charge to"), max_length=20)
@@ -115,7 +118,8 @@ class ReserveForm(WindowForm):
     key = forms.CharField(max_length=64, required=False)
 
     draft: WorkloadDraft | None = None
-    field_order = ("pool", "profile", "ranks", "start", "start_date", "start_time", "length", "end_date", "end_time")
+    field_order = ("pool", "profile", "ranks", "group", "rank_loss", "restarts", "start", "start_date", "start_time",
+                   "length", "end_date", "end_time")  # fmt: skip
 
     def __init__(self, offer: Offer, data: Mapping[str, str], **options):
         super().__init__(data, **options)
@@ -139,7 +143,13 @@ class ReserveForm(WindowForm):
     def clean(self) -> dict:
         cleaned = super().clean()
         self._read_workload(cleaned)
+        if self.waits and self.together is not None:
+            self.add_error("group", WAITS_AS_USUAL)
         return cleaned
+
+    @property
+    def waits(self) -> bool:
+        return self.soon or ("waitlist" in self.data and not self.taken)
 
     def _read_workload(self, cleaned: dict) -> None:
         choice = cleaned.get("workload")
@@ -154,6 +164,7 @@ class ReserveForm(WindowForm):
             else:
                 self.add_error("workload", NOT_OFFERED)
                 return
+            self.draft = self.with_rank_loss(self.draft)
             check_draft(self.draft)
         except DraftRefused as refusal:
             where = "command" if choice == OWN_COMMAND and cleaned.get("command") is not None else "workload"
@@ -187,6 +198,7 @@ def values_at_first(asked: Mapping[str, str]) -> dict[str, str]:
     values = {
         "tenant": "", "pool": "", "profile": "", "ranks": "1", "start": "now", "length": "2",
         "workload": "", "command": "", "name": "", "key": uuid.uuid4().hex,
+        "group": "", "rank_loss": "end", "restarts": "3",
     }  # fmt: skip
     values |= _local("start", start) | _local("end", start + dt.timedelta(hours=2))
     return values | {name: value[:8000] for name, value in asked.items() if name in values and name != "key"}

@@ -2,32 +2,43 @@
 
 from django.utils.translation import gettext as _
 
-from portal.inventory.models import Profile
+from portal.inventory.models import Pool, Profile
 from portal.quotas.models import Quota
 from portal.reservations.errors import GroupRefused, NodeRefused
 from portal.reservations.pool_fleet import Fleet
 from portal.reservations.request import Request
 from portal.reservations.selectors import profiles_of
+from portal.tenants.models import Tenant
 
 
 def check_group(request: Request, fleet: Fleet) -> None:
     """Slices of GPUs with MIG on have no links, not even those of one GPU: only whole GPUs work together."""
     if request.node_id is not None and request.node_id not in {gpu.node_id for gpu in fleet.gpus}:
         raise NodeRefused(_("This node has no GPU of %(pool)s.") % {"pool": request.pool}, field="node")
-    if not request.together or request.ranks == 1 or not request.profile.mig:
-        return
-    whole = whole_instead(request)
-    numbers: dict[str, int | str] = {"ranks": request.ranks, "profile": request.profile.name}
+    refusal = group_refusal(request.tenant, request.profile, request.ranks, request.together)
+    if refusal is not None:
+        raise refusal
+
+
+def group_refusal(tenant: Tenant, profile: Profile, ranks: int, together: bool | None) -> GroupRefused | None:
+    """Why these cannot work as one group, with the whole GPUs that can, or None."""
+    if not together or ranks == 1 or not profile.mig:
+        return None
+    whole = whole_instead(tenant)
+    numbers: dict[str, int | str] = {"ranks": ranks, "profile": profile.name}
     sentence = _("Slices cannot reach each other: %(ranks)d × %(profile)s cannot work as one group.") % numbers
     if whole is not None:
-        pool, profile = whole.pool, profiles_of(whole.pool).get(whole=True)
-        sentence += " " + _("Whole GPUs of %(pool)s can.") % {"pool": pool}
-        numbers |= {"pool_instead": pool.pk, "profile_instead": profile.name}
-    raise GroupRefused(sentence, numbers, field="together")
+        sentence += " " + _("Whole GPUs of %(pool)s can.") % {"pool": whole.pool}
+        numbers |= {"pool_instead": whole.pool_id, "profile_instead": whole_profile(whole.pool).name}
+    return GroupRefused(sentence, numbers, field="together")
 
 
-def whole_instead(request: Request) -> Quota | None:
+def whole_profile(pool: Pool) -> Profile:
+    return profiles_of(pool).get(whole=True)
+
+
+def whole_instead(tenant: Tenant) -> Quota | None:
     """The first pool of whole GPUs, by name, in which the tenant may hold any."""
     known = Profile.objects.filter(mig=False, whole=True).values("gpu_model")
-    rows = Quota.objects.filter(tenant_id__in=request.tenant.ancestor_ids, pool__mig=False, pool__gpu_model__in=known)
+    rows = Quota.objects.filter(tenant_id__in=tenant.ancestor_ids, pool__mig=False, pool__gpu_model__in=known)
     return rows.filter(limit__gt=0).select_related("pool").order_by("pool__name", "pk").first()

@@ -2,10 +2,11 @@
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import override
+from django.utils.translation import ngettext, override
 
 from agents import group_reasons
 from portal.reservations.models import Lease
+from portal.workloads.models import RankLoss, Workload
 
 _SENTENCES: dict[str, Promise] = {
     group_reasons.PORT_TAKEN: _("The port that the ranks meet on is taken by another program: %(about)s."),
@@ -19,6 +20,18 @@ _SENTENCES: dict[str, Promise] = {
     group_reasons.PEER_FAILED: _("A rank failed, so all ranks were ended: %(about)s."),
     group_reasons.PEER_WITHDRAWN: _("A rank was taken back, so all ranks were ended: %(about)s."),
 }
+
+
+def what_a_loss_does(workload: Workload) -> str:
+    """One sentence on what becomes of the group when a rank is lost."""
+    if workload.rank_loss != RankLoss.RESTART:
+        return str(_("When one rank is lost, all end."))
+    sentence = ngettext(
+        "When one rank is lost, all start again, at most once; so far %(so_far)d.",
+        "When one rank is lost, all start again, at most %(most)d times; so far %(so_far)d.",
+        workload.restarts_most,
+    )
+    return sentence % {"most": workload.restarts_most, "so_far": workload.restarts}
 
 
 def is_of_group(lease: Lease) -> bool:

@@ -12,7 +12,7 @@ from portal.ledger.folding import whole_second
 from portal.reservations.context import Shell
 from portal.reservations.group_facts import is_group
 from portal.reservations.group_places import nearness_of
-from portal.reservations.group_words import detail_of, is_of_group
+from portal.reservations.group_words import detail_of, is_of_group, what_a_loss_does
 from portal.reservations.models import LIVE, OPEN, Lease, LeaseState, Reservation, State
 from portal.reservations.selectors import ON_DEVICE
 from portal.reservations.templatetags.berth_format import duration, moment, second
@@ -56,6 +56,10 @@ class Story:
     @property
     def nearness(self) -> str:
         return nearness_of(self.leases) if len(self.leases) > 1 and is_group(self.reservation) else ""
+
+    @property
+    def group_rule(self) -> str:
+        return what_a_loss_does(self.reservation.workload) if is_group(self.reservation) else ""
 
     @property
     def stopping(self) -> bool:

@@ -52,6 +52,10 @@ def _answered(page: Page) -> None:
     expect(page.locator("#answer")).to_contain_text("It fits", timeout=SHOWN_MS)
 
 
+def _slices_apart(page: Page) -> None:
+    expect(page.locator("#why")).to_contain_text("cannot work as one group", timeout=SHOWN_MS)
+
+
 def _previewed(page: Page) -> None:
     expect(page.locator("#series-answer")).to_contain_text("8 of 8 fit", timeout=SHOWN_MS)
 
@@ -91,6 +95,7 @@ VISITS = (
     Visit("find", "rosa", "/find/?q=train"),
     Visit("reserve", "rosa", "/reserve/?{h100}", _answered),
     Visit("reserve-refused", "rosa", "/reserve/?ranks=2&{h100}", _refused, status=409),
+    Visit("reserve-group", "rosa", "/reserve/?ranks=2&group=one&{h100}", _slices_apart),
     Visit("reserve-malformed", "rosa", "/reserve/", _malformed, status=422),
     Visit("reservation-active", "rosa", "{running}"),
     Visit("reservation-not-measurable", "jonas", "{unmeasured}"),

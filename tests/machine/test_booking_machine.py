@@ -1,7 +1,7 @@
 """Everything people, leads, sweeps and agents do to bookings, in any order, with what must stay true after each step.
 
-The seeds are fixed, so that a run can be repeated; ``BERTH_MACHINE_SEED`` sets the first of two, and
-``BERTH_MACHINE_EXAMPLES`` how many walks each takes.
+The seeds are fixed, so that a run can be repeated; ``BERTH_MACHINE_SEED`` sets the first of four, and
+``BERTH_MACHINE_EXAMPLES`` how many walks each of them takes.
 """
 
 import datetime as dt
@@ -39,7 +39,7 @@ from tests.machine import invariants
 from tests.machine.node_model import NodeModel
 
 SEED = int(os.environ.get("BERTH_MACHINE_SEED", "20261130"))
-EXAMPLES = int(os.environ.get("BERTH_MACHINE_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("BERTH_MACHINE_EXAMPLES", "25"))
 STEPS = 50
 # A failing walk is named at once by its seed and steps; BERTH_MACHINE_SHRINK=1 looks for a shorter one, for minutes.
 PHASES = [Phase.generate, *([Phase.shrink] if os.environ.get("BERTH_MACHINE_SHRINK") else [])]
@@ -242,7 +242,7 @@ class Bookings(RuleBasedStateMachine):
 
 @pytest.mark.timeout(900)
 @pytest.mark.django_db
-@pytest.mark.parametrize("chosen_seed", range(SEED, SEED + 2))
+@pytest.mark.parametrize("chosen_seed", range(SEED, SEED + 4))
 def test_whatever_is_done_to_bookings_every_promise_holds(chosen_seed, monkeypatch):
     monkeypatch.setattr(timezone, "now", lambda: Bookings.now)
     chosen = settings(

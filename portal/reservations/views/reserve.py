@@ -19,7 +19,7 @@ from portal.reservations.availability import with_alternatives
 from portal.reservations.booking import book_reservation
 from portal.reservations.canvas import viewer_of
 from portal.reservations.context import PageRequest, shell_of
-from portal.reservations.errors import IdempotencyConflict, ReservationRefused
+from portal.reservations.errors import GroupRefused, IdempotencyConflict, ReservationRefused
 from portal.reservations.forms import (
     LENGTHS,
     OWN_COMMAND,
@@ -29,14 +29,18 @@ from portal.reservations.forms import (
     with_alternative,
     with_defaults,
 )
+from portal.reservations.group_form import WAYS
 from portal.reservations.models import IdempotencyKey, Reservation, State
 from portal.reservations.offer import offer_for
 from portal.reservations.outlook import outlook_around
 from portal.reservations.queueing import queue_request
 from portal.reservations.templatetags.berth_format import moment
 from portal.reservations.waitlist import join_waitlist
+from portal.workloads.models import RankLoss
 
-TYPED_FIELDS = ("ranks", "start_date", "start_time", "end_date", "end_time", "command", "name", "tenant")
+TYPED_FIELDS = (
+    "ranks", "group", "restarts", "start_date", "start_time", "end_date", "end_time", "command", "name", "tenant",
+)  # fmt: skip
 SAME_CLICK = dt.timedelta(minutes=2)
 
 
@@ -86,6 +90,8 @@ def _context(form: ReserveForm, answer: Answer, checked: bool) -> dict:
         "errors": form.errors if checked and not valid else {},
         "lengths": [str(hours) for hours in LENGTHS],
         "own": OWN_COMMAND,
+        "group_ways": WAYS,
+        "rank_losses": RankLoss.choices,
         "questions": form.questions,
         "typed_fields": TYPED_FIELDS,
     }
@@ -124,7 +130,7 @@ def _book(request: PageRequest, form: ReserveForm) -> Reservation:
         return queue_request(**what, seconds=int((during.upper - during.lower).total_seconds()))
     if "waitlist" in request.POST and not form.taken:
         return join_waitlist(**what, during=during)
-    return book_reservation(**what, during=during)
+    return book_reservation(**what, during=during, together=form.together)
 
 
 def _see(reservation: Reservation) -> HttpResponse:
@@ -160,7 +166,7 @@ def _same_click(form: ReserveForm, earlier: Reservation) -> bool:
 
 def _refused(request: PageRequest, form: ReserveForm, refusal: ReservationRefused) -> HttpResponse:
     """Everything typed is kept; what is malformed stands beside its field, what is full comes with alternatives."""
-    if refusal.status == 422:
+    if refusal.status == 422 and not isinstance(refusal, GroupRefused):
         field_refused(form, refusal)
         return _again(request, form, NO_ANSWER, 422)
     asked, outlook = form.cleaned_data, None
