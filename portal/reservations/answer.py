@@ -15,7 +15,7 @@ from portal.reservations.availability import FreeCount, Preview, free_counts, fr
 from portal.reservations.canvas import Frame, GpuCanvas, Viewer, gpu_canvas
 from portal.reservations.errors import ReservationRefused
 from portal.reservations.forms import FIELD_OF_REFUSAL, ReserveForm
-from portal.reservations.group_asked import group_refusal, whole_instead, whole_profile
+from portal.reservations.group_asked import group_refusal, whole_profile, wholes_instead
 from portal.reservations.models import LIVE, Lease
 from portal.reservations.offer import CHART, Offer
 from portal.reservations.outlook import Outlook
@@ -26,6 +26,7 @@ from portal.reservations.ways_on import WayOn, ways_on
 
 HOUR = dt.timedelta(hours=1)
 CHART_PX, BAR_MOST_PX = 64, 54
+WHOLE_POOLS_TRIED = 3
 
 
 @dataclass(frozen=True)
@@ -135,14 +136,15 @@ def _preview(form: ReserveForm, during: DateTimeTZRange, outlook: Outlook | None
 
 def _whole_gpus(form: ReserveForm, during: DateTimeTZRange, asker: User) -> tuple[Alternative, ...]:
     """In place of slices that cannot work as one group: as many whole GPUs then, or when there are."""
-    asked, whole = form.cleaned_data, whole_instead(form.cleaned_data["tenant"])
-    if whole is None:
-        return ()
-    pool, profile, ranks = whole.pool, whole_profile(whole.pool), asked["ranks"]
-    seen = preview(asked["tenant"], pool, profile, ranks, during, owner=asker, known_member=True)
-    if not seen.fits:
-        return seen.alternatives
-    return (Alternative("other_pool", pool, profile, ranks, during, seen.price_slice_seconds, seen.placements),)
+    tenant, ranks = form.cleaned_data["tenant"], form.cleaned_data["ranks"]
+    later: tuple[Alternative, ...] = ()
+    for pool in wholes_instead(tenant)[:WHOLE_POOLS_TRIED]:
+        profile = whole_profile(pool)
+        seen = preview(tenant, pool, profile, ranks, during, owner=asker, known_member=True)
+        if seen.fits:
+            return (Alternative("other_pool", pool, profile, ranks, during, seen.price_slice_seconds, seen.placements),)
+        later = later or seen.alternatives
+    return later
 
 
 def _soon(form: ReserveForm, asker: User) -> Outcome:

@@ -14,7 +14,7 @@ from psycopg2.extras import DateTimeTZRange
 
 from portal.reservations.calendar_hours import AsksWhichHour, fold_value
 from portal.reservations.errors import WindowRefused
-from portal.reservations.group_form import GroupForm
+from portal.reservations.group_form import RESTARTS_USUAL, GroupForm
 from portal.reservations.offer import Offer, named
 from portal.reservations.rules import MOST_RANKS
 from portal.reservations.windows import make_window
@@ -198,7 +198,7 @@ def values_at_first(asked: Mapping[str, str]) -> dict[str, str]:
     values = {
         "tenant": "", "pool": "", "profile": "", "ranks": "1", "start": "now", "length": "2",
         "workload": "", "command": "", "name": "", "key": uuid.uuid4().hex,
-        "group": "", "rank_loss": "end", "restarts": "3",
+        "group": "", "rank_loss": "end", "restarts": str(RESTARTS_USUAL),
     }  # fmt: skip
     values |= _local("start", start) | _local("end", start + dt.timedelta(hours=2))
     return values | {name: value[:8000] for name, value in asked.items() if name in values and name != "key"}

@@ -1,9 +1,9 @@
 """Ranks that work as one group, and the one node that somebody asks for: what can be, and why not."""
 
+from django.db.models import Min, QuerySet
 from django.utils.translation import gettext as _
 
 from portal.inventory.models import Pool, Profile
-from portal.quotas.models import Quota
 from portal.reservations.errors import GroupRefused, NodeRefused
 from portal.reservations.pool_fleet import Fleet
 from portal.reservations.request import Request
@@ -24,12 +24,12 @@ def group_refusal(tenant: Tenant, profile: Profile, ranks: int, together: bool |
     """Why these cannot work as one group, with the whole GPUs that can, or None."""
     if not together or ranks == 1 or not profile.mig:
         return None
-    whole = whole_instead(tenant)
+    whole = wholes_instead(tenant).first()
     numbers: dict[str, int | str] = {"ranks": ranks, "profile": profile.name}
     sentence = _("Slices cannot reach each other: %(ranks)d × %(profile)s cannot work as one group.") % numbers
     if whole is not None:
-        sentence += " " + _("Whole GPUs of %(pool)s can.") % {"pool": whole.pool}
-        numbers |= {"pool_instead": whole.pool_id, "profile_instead": whole_profile(whole.pool).name}
+        sentence += " " + _("Whole GPUs of %(pool)s can.") % {"pool": whole}
+        numbers |= {"pool_instead": whole.pk, "profile_instead": whole_profile(whole).name}
     return GroupRefused(sentence, numbers, field="together")
 
 
@@ -37,8 +37,8 @@ def whole_profile(pool: Pool) -> Profile:
     return profiles_of(pool).get(whole=True)
 
 
-def whole_instead(tenant: Tenant) -> Quota | None:
-    """The first pool of whole GPUs, by name, in which the tenant may hold any."""
+def wholes_instead(tenant: Tenant) -> QuerySet[Pool]:
+    """Pools of whole GPUs, by name, of which no limit keeps the tenant out altogether."""
     known = Profile.objects.filter(mig=False, whole=True).values("gpu_model")
-    rows = Quota.objects.filter(tenant_id__in=tenant.ancestor_ids, pool__mig=False, pool__gpu_model__in=known)
-    return rows.filter(limit__gt=0).select_related("pool").order_by("pool__name", "pk").first()
+    pools = Pool.objects.filter(mig=False, gpu_model__in=known, quotas__tenant_id__in=tenant.ancestor_ids)
+    return pools.annotate(least=Min("quotas__limit")).filter(least__gt=0).order_by("name", "pk")

@@ -12,6 +12,7 @@ from portal.workloads.models import MOST_RESTARTS, RankLoss
 USUAL, ONE_GROUP, EACH_ALONE = "", "one", "own"
 WAYS = [(USUAL, _("As usual")), (ONE_GROUP, _("As one group")), (EACH_ALONE, _("Each on its own"))]
 TOGETHER = {USUAL: None, ONE_GROUP: True, EACH_ALONE: False}
+RESTARTS_USUAL = 3
 RESTARTS = format_lazy(_("The number of new starts is a whole number from 1 to {most}."), most=MOST_RESTARTS)
 
 
@@ -38,4 +39,4 @@ class GroupForm(forms.Form):
         asked = self.cleaned_data
         if not self.several or asked.get("rank_loss") != RankLoss.RESTART:
             return draft
-        return replace(draft, rank_loss=RankLoss.RESTART, restarts_most=asked.get("restarts") or 1)
+        return replace(draft, rank_loss=RankLoss.RESTART, restarts_most=asked.get("restarts") or RESTARTS_USUAL)

@@ -74,6 +74,11 @@ def test_of_one_gpu_nothing_of_it_counts(page, asked, whole):
     assert (made.together, made.workload.rank_loss) == (None, "end")
 
 
+def test_without_a_number_it_is_what_the_form_shows_at_first(page, asked, whole):
+    page.post("/reserve/", asked | of(whole, "full") | {"rank_loss": "restart", "restarts": ""})
+    assert Reservation.objects.get().workload.restarts_most == 3
+
+
 @pytest.mark.parametrize("many", ["0", "11", "x", "1.5"])
 def test_a_number_of_new_starts_that_cannot_be_is_said_beside_its_field_and_kept(page, asked, whole, many):
     answer = page.post("/reserve/", asked | of(whole, "full") | {"rank_loss": "restart", "restarts": many})
@@ -98,6 +103,16 @@ def test_slices_as_one_group_are_refused_while_typing_and_whole_gpus_are_one_cli
     assert page.post("/reserve/", wanted | {"take": value, "key": "k2"}).status_code == 303
     made = Reservation.objects.get()
     assert (made.pool, made.ranks, made.together, is_group(made)) == (whole, 2, True, True)
+
+
+def test_whole_gpus_are_looked_for_where_there_is_room_and_a_right(page, asked, org, slices, whole):
+    for name, limit in (("A, closed to us", 0), ("B, too small", 7)):
+        other = make_pool_with_gpus("H100", gpus=1, mig=False, name=name)
+        make_quota(org[0], other, limit=14)
+        make_quota(org[1], other, limit=limit)
+    text = text_of(page.get("/reserve/preview/", asked | of(slices, "1g.10gb") | {"group": "one"}))
+    assert "Whole GPUs of B, too small can." in text
+    assert re.findall(r'name="take" value="(\d+)', text) == [str(whole.pk)]
 
 
 def test_without_whole_gpus_that_one_may_hold_the_refusal_stands_alone(page, asked, slices):
