@@ -30,9 +30,13 @@ say() { printf '%s\n' "$*"; }
 fail() { printf '%s\n' "$*" >&2; exit 1; }
 
 fetch() {
-  if command -v curl >/dev/null; then curl -fsSL --retry 3 -o "$2" "$1"
-  elif command -v wget >/dev/null; then wget -q -O "$2" "$1"
-  else fail "Neither curl nor wget is installed; install one of them."; fi
+  "$python" - "$1" "$2" <<'FETCH'
+import sys, urllib.request
+try:
+    urllib.request.urlretrieve(*sys.argv[1:])
+except OSError as error:
+    sys.exit(str(error))
+FETCH
 }
 
 read_options() {

@@ -147,7 +147,7 @@ def test_a_download_that_was_cut_short_does_nothing():
 
 
 def outside_heredocs(script: str) -> str:
-    return re.sub(r"<<'?(HELP|WRAPPER|UNIT)'?\n.*?\n\1\n", "\n", script, flags=re.S)
+    return re.sub(r"<<'?(HELP|WRAPPER|UNIT|FETCH)'?\n.*?\n\1\n", "\n", script, flags=re.S)
 
 
 def test_the_service_keeps_workloads_and_comes_back():

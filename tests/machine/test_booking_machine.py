@@ -39,7 +39,7 @@ from tests.machine import invariants
 from tests.machine.node_model import NodeModel
 
 SEED = int(os.environ.get("BERTH_MACHINE_SEED", "20261130"))
-EXAMPLES = int(os.environ.get("BERTH_MACHINE_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("BERTH_MACHINE_EXAMPLES", "8"))
 STEPS = 50
 # A failing walk is named at once by its seed and steps; BERTH_MACHINE_SHRINK=1 looks for a shorter one, for minutes.
 PHASES = [Phase.generate, *([Phase.shrink] if os.environ.get("BERTH_MACHINE_SHRINK") else [])]
