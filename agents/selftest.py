@@ -7,11 +7,10 @@ import datetime as dt
 import email.utils
 import os
 import shutil
-import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -44,7 +43,7 @@ class Finding:
 def self_test(settings: RunSettings, portal: str) -> tuple[Finding, ...]:
     """One or more findings on each thing that a node needs. Nothing is changed, no instance is made."""
     engine = _process_engine() if settings.engine == "process" else _podman(settings)
-    return (_gpus(settings), *engine, _cgroups(settings), *_disks(settings), _portal_and_clock(portal))
+    return (_gpus(settings), *engine, _cgroups(settings), _disk(settings), _portal_and_clock(portal))
 
 
 def report(findings: tuple[Finding, ...]) -> str:
@@ -52,8 +51,10 @@ def report(findings: tuple[Finding, ...]) -> str:
 
 
 def _gpus(settings: RunSettings) -> Finding:
+    """Opening it is timed, too. A driver that hangs holds its thread; the process leaves without waiting for it."""
+    looking = ThreadPoolExecutor(1, thread_name_prefix="driver").submit(_look_at_gpus, settings.simulate)
     try:
-        return _in_time(lambda: _look_at_gpus(settings.simulate), settings.driver_seconds)
+        return looking.result(settings.driver_seconds)
     except TimeoutError:
         return Finding("driver", "fail", f"The driver did not answer within {settings.driver_seconds:.0f} s. "
                        "See whether nvidia-smi answers; a reboot may be due.")
@@ -132,15 +133,15 @@ def _cgroups(settings: RunSettings) -> Finding:
                    "Boot with systemd.unified_cgroup_hierarchy=1.")
 
 
-def _disks(settings: RunSettings) -> tuple[Finding, ...]:
+def _disk(settings: RunSettings) -> Finding:
     folder = _nearest(settings.state)
     if not os.access(folder, os.W_OK):
-        return (Finding("disk", "fail", f"{settings.state} cannot be written. Run as root or name another folder."),)
+        return Finding("disk", "fail", f"{settings.state} cannot be written. Run as root or name another folder.")
     free_mib = shutil.disk_usage(folder).free // 2**20
     if free_mib < STATE_MIB_LEAST:
-        return (Finding("disk", "fail", f"{free_mib} MiB free for {settings.state}; the journal wants "
-                        f"{STATE_MIB_LEAST} MiB. Make room."),)
-    return (Finding("disk", "ok", f"{free_mib} MiB free for {settings.state}."),)
+        return Finding("disk", "fail", f"{free_mib} MiB free for {settings.state}; the journal wants "
+                       f"{STATE_MIB_LEAST} MiB. Make room.")
+    return Finding("disk", "ok", f"{free_mib} MiB free for {settings.state}.")
 
 
 def _portal_and_clock(portal: str) -> Finding:
@@ -172,14 +173,3 @@ def _sentence(refusal: Exception) -> str:
 def _nearest(path: Path) -> Path:
     """The folder itself, or what is there of the way to it."""
     return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
-
-
-def _in_time(look: Callable[[], Finding], seconds: float) -> Finding:
-    """A driver that hangs holds its thread; the process leaves without waiting for it. Raises TimeoutError."""
-    found: list[Finding] = []
-    thread = threading.Thread(target=lambda: found.append(look()), name="driver", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not found:
-        raise TimeoutError
-    return found[0]

@@ -16,7 +16,6 @@ from pathlib import Path
 from django.conf import settings
 
 RELEASE_DIGITS = 12
-_LEFT_OUT = frozenset(("__pycache__",))
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def agent_package() -> AgentPackage:
     """Read once in a process: an update of the portal starts it anew."""
     wheels = sorted(Path(settings.AGENT_WHEELS).glob("*.whl")) if settings.AGENT_WHEELS else []
     agents = settings.BASE_DIR / "agents"
-    sources = [path for path in sorted(agents.rglob("*")) if path.is_file() and not _LEFT_OUT & set(path.parts)]
+    sources = [path for path in sorted(agents.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
     files = [(f"agents/{path.relative_to(agents)}", path) for path in sources]
     files += [(f"wheels/{path.name}", path) for path in wheels]
     content = _archive(files)

@@ -13,7 +13,7 @@ from portal.inventory.models import Profile
 from portal.reservations.alternatives import Alternative
 from portal.reservations.availability import FreeCount, Preview, free_counts, free_over_time, preview
 from portal.reservations.canvas import Frame, GpuCanvas, Viewer, gpu_canvas
-from portal.reservations.errors import ReservationRefused
+from portal.reservations.errors import GroupRefused, ReservationRefused
 from portal.reservations.forms import FIELD_OF_REFUSAL, ReserveForm
 from portal.reservations.group_asked import group_refusal, whole_profile, wholes_instead
 from portal.reservations.models import LIVE, Lease
@@ -102,13 +102,12 @@ def answer_to(
     if soon and soon.during and outlook and outlook.covers(soon.during):
         during = soon.during
     seen = _preview(form, during, outlook, asker)
-    group = group_refusal(asked["tenant"], asked["profile"], asked["ranks"], form.together)
-    refusal = refusal or group or (soon.refusal if soon else seen.reason)
+    refusal = refusal or _refusal(form, soon.refusal if soon else seen.reason)
     bars, most, frame = _chart(form, during, outlook)
     frozen = during.lower - settings.FREEZE_HORIZON
     weight = asked["profile"].weight * asked["ranks"]
     alternatives = refusal.alternatives if refusal and not soon else ()
-    if group is not None:
+    if isinstance(refusal, GroupRefused):
         alternatives = _whole_gpus(form, during, asker)
     return Answer(
         preview=seen,
@@ -132,6 +131,12 @@ def _preview(form: ReserveForm, during: DateTimeTZRange, outlook: Outlook | None
     return preview(
         asked["tenant"], asked["pool"], asked["profile"], asked["ranks"], during, image=image, outlook=outlook,
         owner=asker, known_member=True)  # fmt: skip
+
+
+def _refusal(form: ReserveForm, no_place: ReservationRefused | None) -> ReservationRefused | None:
+    """What can never work comes before what has no place now."""
+    asked = form.cleaned_data
+    return group_refusal(asked["tenant"], asked["profile"], asked["ranks"], form.together) or no_place
 
 
 def _whole_gpus(form: ReserveForm, during: DateTimeTZRange, asker: User) -> tuple[Alternative, ...]:

@@ -54,7 +54,7 @@ ON CONFLICT (user_id, key) DO NOTHING
 # Both in one go: a lock is waited for with the patience that holds when the second begins.
 LOCK_POOL = """
 SET LOCAL lock_timeout = %(patience)s;
-SELECT * FROM inventory_pool WHERE id = %(pool)s FOR NO KEY UPDATE """
+SELECT * FROM inventory_pool WHERE id = %(pool)s FOR NO KEY UPDATE"""
 TAKEN = {errorcodes.EXCLUSION_VIOLATION}
 LATE = {errorcodes.LOCK_NOT_AVAILABLE, errorcodes.QUERY_CANCELED}
 

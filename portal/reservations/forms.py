@@ -143,13 +143,13 @@ class ReserveForm(WindowForm, GroupForm):
     def clean(self) -> dict:
         cleaned = super().clean()
         self._read_workload(cleaned)
-        if self.waits and self.together is not None:
+        if (self.soon or self.joins_waitlist) and self.together is not None:
             self.add_error("group", WAITS_AS_USUAL)
         return cleaned
 
     @property
-    def waits(self) -> bool:
-        return self.soon or ("waitlist" in self.data and not self.taken)
+    def joins_waitlist(self) -> bool:
+        return "waitlist" in self.data and not self.taken
 
     def _read_workload(self, cleaned: dict) -> None:
         choice = cleaned.get("workload")

@@ -77,6 +77,18 @@ JOIN inventory_profile p ON p.id = r.profile_id
 JOIN tenants_tenant t ON t.id = r.tenant_id
 WHERE (g.pool_id = %(pool)s OR r.pool_id = %(pool)s)
 """
+
+
+def _marks_since(since: str) -> str:
+    """Kinds that were not read yet, own kinds, and the ids of all that others have made."""
+    return f"""
+    SELECT array_agg(what) FILTER (WHERE id <> ALL(%(read)s::bigint[])),
+        array_agg(what) FILTER (WHERE changed_in = (SELECT own FROM now)),
+        array_agg(id) FILTER (WHERE changed_in <> (SELECT own FROM now))
+    FROM reservations_changemark WHERE changed_in BETWEEN {since} AND {_LATEST}
+"""
+
+
 _SINCE = f"""
 WITH now AS MATERIALIZED ({_NOW}), changed AS MATERIALIZED (
     SELECT id FROM reservations_lease WHERE changed_in BETWEEN %(since)s AND {_LATEST}
@@ -87,22 +99,13 @@ WITH now AS MATERIALIZED ({_NOW}), changed AS MATERIALIZED (
     SELECT unnest(%(unsettled)s::bigint[])
 )
 SELECT now.since, now.own, marks.*, leases.*
-FROM now CROSS JOIN (
-    SELECT array_agg(what) FILTER (WHERE id <> ALL(%(read)s::bigint[])),
-        array_agg(what) FILTER (WHERE changed_in = (SELECT own FROM now)),
-        array_agg(id) FILTER (WHERE changed_in <> (SELECT own FROM now))
-    FROM reservations_changemark WHERE changed_in BETWEEN %(since)s AND {_LATEST}
-) AS marks
+FROM now CROSS JOIN ({_marks_since("%(since)s")}) AS marks
 LEFT JOIN ({_COLUMNS} AND l.id IN (SELECT id FROM changed)) AS leases ON true
 """
 _WHOLE = f"""
 WITH now AS MATERIALIZED ({_NOW})
 SELECT now.since, now.own, marks.*, leases.*
-FROM now CROSS JOIN (
-    SELECT NULL::varchar[], array_agg(what) FILTER (WHERE changed_in = (SELECT own FROM now)),
-        array_agg(id) FILTER (WHERE changed_in <> (SELECT own FROM now))
-    FROM reservations_changemark WHERE changed_in >= (SELECT since FROM now) OR changed_in = (SELECT own FROM now)
-) AS marks
+FROM now CROSS JOIN ({_marks_since("(SELECT since FROM now)")}) AS marks
 LEFT JOIN ({_COLUMNS} AND l.state = ANY(%(live)s)) AS leases ON true
 """
 
@@ -116,7 +119,7 @@ def read_changes(pool_id: int, since: int, unsettled: Collection[int], read: Col
 def read_whole(pool_id: int) -> Changes:
     """Every live lease of the pool: of its reservations, and on its GPUs."""
     every = frozenset(ChangeMark.What.values)
-    found = _read(_WHOLE, {"pool": pool_id, "live": list(map(str, LIVE))})
+    found = _read(_WHOLE, {"pool": pool_id, "live": list(map(str, LIVE)), "read": []})
     return replace(found, marks=every)
 
 

@@ -50,7 +50,6 @@ class OnDemand:
     ) -> None:
         self.gpus = sorted(gpus, key=lambda gpu: (gpu[1], gpu[2], gpu[0]))
         self.tables = gpu_tables(shapes, slices)
-        self.worth = worth_of(shapes, slices)
         self._prices = [worth_of(shapes, slices, price) for price in range(PRICE_STEPS + 1)]
         self.lengths = _Lengths(typical_seconds)
         self.refusals = _Refusals()
@@ -75,7 +74,6 @@ class OnDemand:
         self.refusals.add(self.tables.shapes[row].size, refused=not candidates)
         if not candidates:
             return None
-        self.worth = self._prices[self.refusals.price]
         position, span = self._cheapest(row, candidates, now, until)
         self._by_key[key] = (self._hold(position, span, row, until),)
         return self._placement(0, position, span)
@@ -121,7 +119,7 @@ class OnDemand:
 
     def _cheapest(self, row: int, candidates: list[int], now: float, until: float) -> tuple[int, int]:
         """(position, span) of the lowest score, then the first GPU, then the first start."""
-        losses = self.worth.losses[row]
+        losses = self._prices[self.refusals.price].losses[row]
         masks = self._masks[candidates]
         shares = self._shares(self._ends[candidates], now, until)
         scores = losses[-1][masks[:, 0]]

@@ -24,27 +24,29 @@ from tests.live.test_over_the_network import address as address  # the fixture
 WITHIN_SECONDS = 120
 
 
+def installer() -> str:
+    return Client().get("/agent/v1/install.sh").content.decode()
+
+
 class Machine:
     """A folder in which the installer works as in the root of a node; what it prints is in ``said``."""
 
     def __init__(self, folder: Path, portal: str) -> None:
         self.folder, self.portal = folder, portal
         create_node(folder / "gpus.json", "installed", [{"model": "H100-80GB", "mig": True}])
-        self.environment = {
-            "PATH": os.environ["PATH"], "HOME": str(folder), "BERTH_AGENT_SIMULATE": str(folder / "gpus.json"),
-            "BERTH_AGENT_ENGINE": "process", "PIP_CONFIG_FILE": os.environ.get("PIP_CONFIG_FILE", "")}  # fmt: skip
-        if not self.environment["PIP_CONFIG_FILE"]:
-            del self.environment["PIP_CONFIG_FILE"]
+        passed_on = {name: os.environ[name] for name in ("PATH", "PIP_CONFIG_FILE") if name in os.environ}
+        self.environment = passed_on | {
+            "HOME": str(folder), "BERTH_AGENT_SIMULATE": str(folder / "gpus.json"), "BERTH_AGENT_ENGINE": "process",
+        }  # fmt: skip
         self.said = ""
 
-    async def run(self, *options: str, script: bytes | None = None) -> asyncio.subprocess.Process:
-        script = script or await asyncio.to_thread(Client().get, "/agent/v1/install.sh")
-        body = script if isinstance(script, bytes) else script.content
+    async def run(self, *options: str, script: str = "") -> asyncio.subprocess.Process:
+        script = script or await asyncio.to_thread(installer)
         process = await asyncio.create_subprocess_exec(
             "sh", "-s", "--", "--prefix", f"{self.folder}/opt", "--state", f"{self.folder}/state", "--foreground",
             *options, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT, env=self.environment)  # fmt: skip
-        process.stdin.write(body)
+        process.stdin.write(script.encode())
         process.stdin.close()
         return process
 
@@ -133,14 +135,13 @@ async def test_what_does_not_do_is_said_before_anything_is_installed(machine, op
 
 
 async def test_an_agent_that_came_damaged_is_not_installed(machine):
-    script = (await asyncio.to_thread(Client().get, "/agent/v1/install.sh")).content
-    damaged = script.replace(agent_package().sha256.encode(), b"0" * 64)
+    damaged = (await asyncio.to_thread(installer)).replace(agent_package().sha256, "0" * 64)
     assert await machine.finish(await machine.run("--token", "t", script=damaged)) == 1
     assert "came damaged" in machine.said
 
 
 def test_a_download_that_was_cut_short_does_nothing():
-    whole = Client().get("/agent/v1/install.sh").content.decode()
+    whole = installer()
     assert whole.rstrip().endswith('main "$@"')
     before = whole[: whole.rindex('main "$@"')]
     assert not re.findall(r"^(?!#|[A-Z0-9]+=|set -eu|\s|[a-z_]+\(\) {|}|$).+", outside_heredocs(before), re.M)
@@ -151,7 +152,7 @@ def outside_heredocs(script: str) -> str:
 
 
 def test_the_service_keeps_workloads_and_comes_back():
-    script = Client().get("/agent/v1/install.sh").content.decode()
+    script = installer()
     unit = configparser.ConfigParser(strict=True)
     unit.optionxform = str
     unit.read_string(re.search(r"<<UNIT\n(.*?)\nUNIT\n", script, re.S)[1])
@@ -178,14 +179,14 @@ def test_with_wheels_the_node_asks_no_index(tmp_path, settings):
     agent_package.cache_clear()
     try:
         assert agent_package().has_wheels
-        assert '--no-index --find-links "$release/wheels"' in Client().get("/agent/v1/install.sh").content.decode()
+        assert '--no-index --find-links "$release/wheels"' in installer()
     finally:
         agent_package.cache_clear()
 
 
 def test_a_portals_address_cannot_break_out_of_the_script(settings):
     settings.PORTAL_URL = "https://berth.example.org/$(reboot)"
-    assert "PORTAL='https://berth.example.org/$(reboot)'" in Client().get("/agent/v1/install.sh").content.decode()
+    assert "PORTAL='https://berth.example.org/$(reboot)'" in installer()
 
 
 def test_a_name_is_quoted_in_the_command():

@@ -128,7 +128,7 @@ def _book(request: PageRequest, form: ReserveForm) -> Reservation:
     }
     if form.soon:
         return queue_request(**what, seconds=int((during.upper - during.lower).total_seconds()))
-    if "waitlist" in request.POST and not form.taken:
+    if form.joins_waitlist:
         return join_waitlist(**what, during=during)
     return book_reservation(**what, during=during, together=form.together)
 

@@ -30,7 +30,7 @@ def run(options: Options, board: Board) -> None:
         name = f"calendar.{mix}"
         for one in rounds:
             board.note(f"{name} seed {one.seed}: {one.told()}")
-        noise = noise_of(rounds, _ratio) if options.quick else 0.0
+        noise = noise_of(rounds, _ratio, options)
         board.add(name, "accepted_of_oracle", _ratio(rounds), ">=0.96", ">=0.975", noise)
         board.add(f"{name}.decision", "p99_ms", max(one.p99_ms for one in rounds), "<=20")
         board.add(f"{name}.promises", "broken", sum(one.broken for one in rounds), "==0")
@@ -99,7 +99,7 @@ def _add_fairness(board: Board, name: str, rounds: list[Round], options: Options
     theirs = np.mean([one.first_fit_shares for one in rounds], axis=0)
     for shape, our, their in zip(SHAPES, ours, theirs, strict=True):
         board.note(f"{name} {shape.name}: {our:.1f} % of its slice-hours accepted, first-fit {their:.1f} %")
-    noise = noise_of(rounds, _points_below) if options.quick else 0.0
+    noise = noise_of(rounds, _points_below, options)
     board.add(f"{name}.fairness", "points_below_first_fit", max(_points_below(rounds), 0.0), "<=2", noise=noise)
 
 

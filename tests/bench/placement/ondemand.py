@@ -39,11 +39,11 @@ def rounds_of(mix: Sequence[float], load: float, options: Options) -> list[Round
     return rounds
 
 
-def lost(tallies: Round) -> float:
-    """Of what free repacking accepts beyond first-fit, the share that ours does not."""
+def lost(tallies: Round, placer: str = Ours.name) -> float:
+    """Of what free repacking accepts beyond first-fit, the share that the placer does not."""
     limit = tallies[Repacking.name].total
     gain = limit - tallies[FIRST_FIT].total
-    return (limit - tallies[Ours.name].total) / gain if gain else 0.0
+    return (limit - tallies[placer].total) / gain if gain else 0.0
 
 
 def below_first_fit(tallies: Round) -> float:
@@ -52,11 +52,9 @@ def below_first_fit(tallies: Round) -> float:
 
 def _report(name: str, load: float, rounds: list[Round], options: Options, board: Board) -> None:
     tallies = together(rounds)
-    limit, first_fit = tallies[Repacking.name].total, tallies[FIRST_FIT].total
     for placer, tally in tallies.items():
-        share = (limit - tally.total) / (limit - first_fit) if limit > first_fit else 0.0
         accepted = 100 * tally.total / tally.asked.sum()
-        board.note(f"{name} {placer}: lost {share:.3f}, accepted {accepted:.2f} %: {by_shape(tally)}")
+        board.note(f"{name} {placer}: lost {lost(tallies, placer):.3f}, accepted {accepted:.2f} %: {by_shape(tally)}")
     board.note(f"{name} by seed: " + ", ".join(f"{lost(one):.3f}" for one in rounds))
     target, stretch = LOST_MOST[0 if load >= 1 else 1]
     judged = (

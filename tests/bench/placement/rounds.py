@@ -16,5 +16,5 @@ def together(rounds: Sequence[Round]) -> Round:
 
 
 def noise_in(rounds: Sequence[Round], statistic: Callable[[Round], float], options: Options) -> float:
-    """Of the quick form, whose seeds are short; the full form is judged as it is."""
-    return noise_of(rounds, lambda some: statistic(together(some))) if options.quick else 0.0
+    """See :func:`noise_of`."""
+    return noise_of(rounds, lambda some: statistic(together(some)), options)

@@ -53,12 +53,15 @@ def tenant_with(rows: int) -> Iterator[tuple[User, dict[str, int | str]]]:
 
 def _settle() -> None:
     """As after a commit, which never comes: what a transaction has marked itself is read anew at each of its looks."""
-    for marked in (True, False):
-        for pool in Pool.objects.all():
-            with looking_at(pool, timezone.now()):
-                continue
-        if marked:
-            ChangeMark.objects.all().delete()
+    _look()
+    ChangeMark.objects.all().delete()
+    _look()
+
+
+def _look() -> None:
+    for pool in Pool.objects.all():
+        with looking_at(pool, timezone.now()):
+            continue
 
 
 def _ids(tenant: Tenant, lead: User, pool: Pool) -> dict[str, int | str]:
